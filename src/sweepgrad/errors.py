@@ -1,0 +1,72 @@
+"""Every error sweepgrad raises on purpose.
+
+All derive from :class:`SweepgradError` and, where a builtin exception says the
+same thing, from that too, so that code written against NumPy's errors keeps
+working.  Messages name what was given, what was expected and how to fix it.
+"""
+
+from __future__ import annotations
+
+
+class SweepgradError(Exception):
+    """Base of every error that sweepgrad raises on purpose."""
+
+
+class GraphConsumedError(SweepgradError, RuntimeError):
+    """A backward asked for a gradient rule that another backward has taken.
+
+    Raised before anything is consumed or computed: the graph, and the other
+    backward, are as if the call had not been made.
+    """
+
+
+class NotTrackedError(SweepgradError, RuntimeError):
+    """A gradient was asked of a tensor that carries no node."""
+
+
+class NoGradientError(SweepgradError, KeyError):
+    """A :class:`~sweepgrad.Gradients` holds no gradient for this tensor."""
+
+    def __str__(self) -> str:  # KeyError would show the message in quotes
+        return str(self.args[0]) if self.args else ""
+
+
+class NoGradientRuleError(SweepgradError, TypeError):
+    """A NumPy function without a gradient rule met a tensor."""
+
+
+class GradientError(SweepgradError, ValueError):
+    """A gradient has the wrong shape or dtype, or is missing where one is needed."""
+
+
+class ShapeError(SweepgradError, ValueError):
+    """An operand has a shape that the operation cannot take."""
+
+
+class DtypeError(SweepgradError, TypeError):
+    """A value has a dtype that a tensor, or a tracked tensor, cannot have."""
+
+
+class TensorTypeError(SweepgradError, TypeError):
+    """A tensor was used where only something else will do (bool, ndarray, item, …)."""
+
+
+class ReentrantCallError(SweepgradError, RuntimeError):
+    """Code that ran inside one of sweepgrad's critical sections called back into it.
+
+    Such code is a ``__del__`` or weakref callback started by a garbage
+    collection, or a signal handler.  Waiting would hang for ever on a lock that
+    the same thread holds, so the call is refused before it changes anything.
+    """
+
+
+class LockOrderError(SweepgradError, RuntimeError):
+    """The order checker saw a lock taken against the hierarchy."""
+
+
+class RuntimeMismatchError(SweepgradError, ValueError):
+    """Tensors of two different :class:`~sweepgrad.GraphRuntime` objects met in one operation."""
+
+
+class InvariantError(SweepgradError, AssertionError):
+    """``check_valid()`` found a structure that contradicts itself."""

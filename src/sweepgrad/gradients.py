@@ -1,0 +1,321 @@
+"""Backward on tensors: seeds, the mapping of results, and the functional forms."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweepgrad import dispatch
+from sweepgrad.errors import GradientError, NoGradientError, TensorTypeError
+from sweepgrad.graph import ANSWER, Node, Request, Rule, enable_grad
+from sweepgrad.graph import backward as run_backward
+from sweepgrad.tensor import Tensor, new_tensor, node_of, tensor, untracked
+
+ndarray = np.ndarray
+
+
+class Gradients(Mapping[Tensor, Any]):
+    """The result of a backward: a mapping from tensors to their gradients.
+
+    ``grads[w]`` is an ndarray with ``w``'s shape and dtype, exclusively the
+    caller's (or a Tensor, after ``create_graph=True``).  Iterating gives the
+    leaves.  There is no shared ``.grad`` to race on.
+
+    Thread safety: made for one thread; reading from several is fine.
+    """
+
+    __slots__ = ("_by_node",)
+
+    def __init__(self, by_node: dict[Node, tuple[Tensor, Any]]) -> None:
+        self._by_node = by_node
+
+    def __getitem__(self, key: Tensor) -> Any:
+        """The gradient of ``key``.
+
+        Raises:
+            NoGradientError: if it got none; says why.
+            TensorTypeError: if ``key`` is not a tensor.
+        """
+        if not isinstance(key, Tensor):
+            raise TensorTypeError(f"gradients are looked up by tensor, got {type(key).__name__}")
+        node = key._node
+        found = self._by_node.get(node) if node is not None else None
+        if found is None:
+            raise NoGradientError(_why_none(key))
+        return found[1]
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, Tensor) and key._node in self._by_node
+
+    def __iter__(self) -> Iterator[Tensor]:
+        for handle, _ in self._by_node.values():
+            yield handle
+
+    def __len__(self) -> int:
+        return len(self._by_node)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{handle.shape}" for handle in self)
+        return f"Gradients({len(self)} tensors: {shapes})" if len(self) else "Gradients(empty)"
+
+
+def _why_none(key: Tensor) -> str:
+    shape = f"the tensor of shape {key.shape}"
+    if key._node is None:
+        return f"{shape} has no gradient: it is untracked; make it with requires_grad=True"
+    if not key.is_leaf:
+        return (
+            f"{shape} has no gradient here: it is the result of an operation, and a backward "
+            "keeps gradients of leaves; use sweepgrad.grad(output, [tensor])"
+        )
+    return f"{shape} has no gradient: the result of this backward does not depend on it"
+
+
+def backward(root: Tensor, gradient: Any, retain_graph: bool, create_graph: bool) -> Gradients:
+    """``Tensor.backward``; see there."""
+    node = node_of(root, "backward")
+    seed = _seed(root, gradient, create_graph)
+    found = _differentiate([(node, seed)], None, retain_graph, create_graph)
+    results: dict[Node, tuple[Tensor, Any]] = {}
+    seeds = {id(seed)}
+    for leaf, value in found.items():
+        handle = leaf()
+        if handle is not None:
+            results[leaf] = (handle, _own(value, handle, seeds, create_graph))
+    return Gradients(results)
+
+
+def _differentiate(
+    roots: list[tuple[Node, Any]],
+    targets: frozenset[Node] | None,
+    retain_graph: bool,
+    create_graph: bool,
+) -> dict[Node, Any]:
+    if not create_graph:
+        return run_backward(Request(roots, targets, retain_graph))
+    with enable_grad():
+        return run_backward(Request(roots, targets, True, _lift))
+
+
+def _seed(root: Tensor, gradient: Any, create_graph: bool) -> Any:
+    """The gradient to start from, of the root's shape and dtype."""
+    data = root._data
+    if gradient is None:
+        if data.size != 1:
+            raise GradientError(
+                f"backward from a tensor of shape {data.shape} needs its gradient, because it has "
+                "more than one element; reduce it to a loss first (.sum(), .mean()) or pass "
+                "gradient=np.ones(shape)"
+            )
+        seed: Any = np.ones(data.shape, data.dtype)
+        return untracked(seed) if create_graph else seed
+    if type(gradient) is Tensor:
+        values = gradient._data
+    else:
+        values = np.asarray(gradient)
+    if values.shape != data.shape:
+        raise GradientError(
+            f"gradient has shape {values.shape} but the tensor has shape {data.shape}; "
+            "they must be the same"
+        )
+    if values.dtype.kind not in "fciub" or not np.can_cast(values.dtype, data.dtype, "same_kind"):
+        raise GradientError(
+            f"gradient has dtype {values.dtype}, which does not convert to the tensor's "
+            f"{data.dtype} without losing its kind; convert it first"
+        )
+    if create_graph:
+        kept = gradient if type(gradient) is Tensor else untracked(values)
+        return kept if kept.dtype == data.dtype else kept.astype(data.dtype)
+    return values.astype(data.dtype)
+
+
+def _own(value: Any, handle: Tensor, taken: set[int], create_graph: bool) -> Any:
+    """The gradient as promised: the caller's own, writable, of the handle's shape and dtype.
+
+    A declared rule returns a new array, the gradient it was given, or a view of
+    that; so an array with no base that no other leaf got is nobody else's.
+    """
+    data = handle._data
+    if create_graph:
+        result = value if type(value) is Tensor else untracked(np.asarray(value))
+        return result if result.dtype == data.dtype else result.astype(data.dtype)
+    if type(value) is Tensor:
+        value = value._data
+    if (
+        type(value) is ndarray
+        and value.base is None
+        and value.dtype == data.dtype
+        and value.shape == data.shape
+        and id(value) not in taken
+        and value.flags.c_contiguous
+        and value.flags.writeable
+    ):
+        taken.add(id(value))
+        return value
+    if np.shape(value) != data.shape:
+        raise GradientError(
+            f"a gradient rule gave shape {np.shape(value)} for a leaf of shape {data.shape}; "
+            "the rule of the operation that uses the leaf is wrong"
+        )
+    return np.array(value, dtype=data.dtype, order="C")
+
+
+def _lift(
+    node: Node, rule: Rule, saved: tuple[Any, ...], parents: tuple[Node, ...]
+) -> tuple[Any, ...]:
+    """Put saved arrays back into the graph, so that gradients of gradients flow through them."""
+    if not rule.roles:
+        return saved
+    lifted = []
+    for value, role in zip(saved, rule.roles, strict=True):
+        if role is None or type(value) is not ndarray:
+            lifted.append(value)
+        else:
+            lifted.append(_on_node(value, node if role == ANSWER else parents[role]))
+    return tuple(lifted)
+
+
+def _on_node(value: NDArray[Any], node: Node) -> Tensor:
+    """A tensor with this array on this node: its handle, or a stand-in for it.
+
+    A stand-in is not counted as a handle.  While a differentiable backward runs,
+    its root keeps every ancestor alive, and what it records keeps them from then
+    on.  The array counts, not the handle's current one: a parameter may have
+    been replaced since.
+    """
+    handle: Tensor | None = node()
+    if handle is not None and handle._data is value:
+        return handle
+    stand_in = new_tensor(Tensor)
+    stand_in._data = value
+    stand_in._node = node
+    return stand_in
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Any, ...]:
+    """Gradients of the sum of ``outputs`` with respect to ``inputs``, in their order.
+
+    Args:
+        outputs: tracked tensor, or several.
+        inputs: tracked tensors, leaves or results of operations.
+        grad_outputs: gradient of each output (one value for one output, else a
+            sequence; None stands for 1 where the output has one element).
+        retain_graph: keep the graph; by default as ``create_graph`` says.  What
+            is consumed otherwise is the part between outputs and inputs only.
+        create_graph: return tensors that can be differentiated again.
+        allow_unused: give None for an input that the outputs do not depend on.
+
+    Returns:
+        One array (or Tensor, with ``create_graph``) for each input, of its
+        shape and dtype.
+
+    Thread safety: as ``Tensor.backward``.
+
+    Raises:
+        NoGradientError: for an unused input, unless ``allow_unused``.
+        NotTrackedError, GradientError, GraphConsumedError: as ``Tensor.backward``.
+    """
+    out_list, in_list = _listed(outputs), _listed(inputs)
+    seeds = _seeds(out_list, grad_outputs, isinstance(outputs, Tensor), create_graph)
+    roots = [(node_of(output, "grad"), seed) for output, seed in zip(out_list, seeds, strict=True)]
+    nodes = [node_of(wanted, "grad") for wanted in in_list]
+    retain = create_graph if retain_graph is None else retain_graph
+    found = _differentiate(roots, frozenset(nodes), retain, create_graph)
+    taken = {id(seed) for seed in seeds}
+    results: list[Any] = []
+    for node, handle in zip(nodes, in_list, strict=True):
+        if node in found:
+            results.append(_own(found[node], handle, taken, create_graph))
+        elif allow_unused:
+            results.append(None)
+        else:
+            raise NoGradientError(
+                f"the outputs do not depend on the input of shape {handle.shape}; "
+                "pass allow_unused=True to get None for it"
+            )
+    return tuple(results)
+
+
+def _listed(tensors: Tensor | Sequence[Tensor]) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _seeds(outputs: list[Tensor], given: Any, single: bool, create_graph: bool) -> list[Any]:
+    if given is None:
+        values: list[Any] = [None] * len(outputs)
+    elif single and not isinstance(given, (list, tuple)):
+        values = [given]
+    else:
+        values = list(given)
+    if len(values) != len(outputs):
+        raise GradientError(
+            f"grad_outputs has {len(values)} gradients for {len(outputs)} outputs; give one each"
+        )
+    return [_seed(out, value, create_graph) for out, value in zip(outputs, values, strict=True)]
+
+
+def value_and_grad(
+    function: Callable[..., Tensor],
+    argnums: int | Sequence[int] = 0,
+    create_graph: bool = False,
+) -> Callable[..., tuple[Any, Any]]:
+    """A function that returns ``(value, gradient)`` of ``function``.
+
+    Args:
+        function: takes arrays or tensors, returns a tensor with one element.
+        argnums: which positional arguments to differentiate: one, or several,
+            which makes the gradient a tuple.
+        create_graph: make value and gradient tensors that can be differentiated
+            again, with respect to these arguments (when they are tracked) and
+            to any other tracked tensor that ``function`` uses.
+
+    Returns:
+        The value is an array without axes; the gradients have the arguments'
+        shapes and dtypes.  With ``create_graph`` both are tensors.
+
+    Thread safety: any thread; nothing is shared between calls.
+
+    Raises:
+        GradientError: if the value has more than one element.
+        NoGradientError: if the value does not depend on an argument.
+    """
+    positions = [argnums] if isinstance(argnums, int) else list(argnums)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        arguments = list(args)
+        for position in positions:
+            arguments[position] = _argument(arguments[position])
+        value = function(*arguments, **kwargs)
+        if type(value) is not Tensor:
+            raise TensorTypeError(
+                f"value_and_grad needs a function that returns a Tensor, got {type(value).__name__}"
+            )
+        wanted = [arguments[position] for position in positions]
+        gradients = grad(value, wanted, create_graph=create_graph)
+        result = value if create_graph else value._data.copy()
+        return result, gradients[0] if isinstance(argnums, int) else gradients
+
+    return wrapper
+
+
+def _argument(value: Any) -> Tensor:
+    """A tracked argument stays itself, so that outer gradients flow; all else becomes a leaf."""
+    if type(value) is Tensor:
+        return value if value._node is not None else tensor(value, requires_grad=True)
+    array = np.asarray(value)
+    return tensor(array if array.dtype.kind in "fc" else array.astype(float), requires_grad=True)
+
+
+dispatch.backward = backward

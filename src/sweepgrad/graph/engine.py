@@ -1,0 +1,308 @@
+"""Backward: claim the ancestors, run their rules, give the gradients out.
+
+Claiming happens at once under the graph's lock.  Running holds no lock: the
+claimed rules and saved values belong to this backward alone (or were copied,
+when the graph is retained), so rules, hooks and inner backwards are ordinary
+code.  There is nothing to release under a lock afterwards: what a claim took has
+left the registry already.
+
+Note [Order].  Nodes run in descending level, where a node's level is one more
+than the highest level among its parents; among equals, in the order in which a
+walk from the root meets them.  Both depend on the shape of the graph alone.  The
+rejected alternative, descending id, is a topological order too, but ids record
+which thread came first: when two threads build the two halves of one forward,
+the contributions to a shared leaf would be added in a different order from run
+to run, and floating-point sums would differ in the last bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from sweepgrad.errors import GraphConsumedError
+from sweepgrad.graph.locator import Graph, find
+from sweepgrad.graph.node import Claim, Node, Rule
+from sweepgrad.graph.section import enter, join
+from sweepgrad.graph.sweeper import sweep_with_backward
+
+#: One step of a backward: the node, its rule, its saved values and its parents.
+Step = tuple[Node, Rule, tuple[Any, ...], tuple[Node, ...]]
+
+#: Turns the saved values of a node into what the rule gets when the gradient is
+#: itself to be differentiated: ``lift(node, rule, saved, parents)``.
+Lift = Callable[[Node, Rule, tuple[Any, ...], tuple[Node, ...]], tuple[Any, ...]]
+
+_by_level = attrgetter("level")
+
+
+@dataclass
+class Request:
+    """What a backward is asked for.
+
+    Attributes:
+        roots: nodes to start from, each with its seed gradient.
+        targets: nodes whose gradients are wanted, or None for every live leaf.
+        retain: leave rules and saved values in the graph for another backward.
+        lift: given when gradients are to be differentiable themselves.
+    """
+
+    roots: list[tuple[Node, Any]]
+    targets: frozenset[Node] | None = None
+    retain: bool = False
+    lift: Lift | None = None
+
+
+@dataclass
+class Claimed:
+    """What a claim took.
+
+    Attributes:
+        steps: the steps in the order they run.
+        wanted: nodes whose gradient is wanted, each with its live handle, which
+            is held so that the answer does not change while the rules run.
+        useful: nodes that lead to a wanted one; None when all do.
+    """
+
+    steps: Iterator[Step]
+    wanted: dict[Node, Any]
+    useful: set[Node] | None
+
+
+def backward(request: Request) -> dict[Node, Any]:
+    """Back-propagate; returns the gradient of each wanted node that got one.
+
+    Thread safety: any thread, also from inside rules and hooks.  Of two threads
+    that want one node, without ``retain`` one gets it and the other an error.
+
+    Raises:
+        GraphConsumedError: if a needed rule has been taken; nothing is changed.
+        ReentrantCallError: inside a critical section of this thread.
+        RuntimeMismatchError: if the roots belong to two runtimes.
+    """
+    gradients: dict[Node, Any] = {}
+    for node, seed in request.roots:
+        _accumulate(gradients, node, seed)
+    roots = [node for node in gradients if node.graph is not None]
+    kept: dict[Node, Any] = {}
+    wanted: dict[Node, Any] = _wanted([node for node in gradients if node.graph is None], None)
+    if roots:
+        claimed = enter(_one_graph(roots), "backward", _claim, roots, request)
+        wanted.update(claimed.wanted)
+        try:
+            _run(claimed, gradients, kept, request)
+        finally:
+            close = getattr(claimed.steps, "close", None)
+            if close is not None:
+                close()
+            claimed.steps = iter(())
+    # What is left was reached but not run: leaves, and targets that no other target lies behind.
+    targets = request.targets
+    for node, gradient in gradients.items():
+        if node in wanted if targets is None else node in targets:
+            kept[node] = gradient
+    return kept
+
+
+def _one_graph(roots: list[Node]) -> Graph:
+    """The graph of all roots, merged if they were in several: a claim is one step."""
+    first = roots[0]
+    for root in roots[1:]:
+        if find(first) is not find(root):
+            graph = find(first)
+            join(graph.runtime.locator, graph.threads.state, first, root)
+    return find(first)
+
+
+def _claim(graph: Graph, garbage: list[Any], roots: list[Node], request: Request) -> Claimed:
+    """Take the rules of all ancestors of the roots out of the graph, at once.
+
+    Under the graph's lock.  Everything that can fail comes before the first
+    change; then one store, ``claim.committed``, takes all the nodes.
+    """
+    claim = Claim("an earlier backward has taken its gradient rule")
+    order, leaves = _ancestors(roots, claim)
+    wanted = _wanted(leaves, request.targets)
+    useful = None
+    if request.targets is not None or len(wanted) < len(leaves):
+        useful = _leading_to(wanted, order)
+    if request.targets is not None:
+        assert useful is not None
+        order = [node for node in order if not useful.isdisjoint(node.parents)]
+    if request.retain:
+        # Copied now: another thread's claim may take rule and values any time later.
+        steps = [(node, _rule_of(node), node.saved, node.parents) for node in order]
+        return Claimed(iter(steps), wanted, useful)
+    if request.targets is not None:
+        claim = _mark_again(order, claim)
+    graph.dirty = True
+    claim.committed = True
+    if request.targets is None:
+        graph.remove_closed(order)
+    else:
+        graph.remove_part(order, garbage)
+    sweep_with_backward(graph, garbage, len(order))
+    return Claimed(_taking(order), wanted, useful)
+
+
+def _ancestors(roots: list[Node], claim: Claim) -> tuple[list[Node], list[Node]]:
+    """The nodes from the roots down in running order, and the leaves they meet.
+
+    Marks each node with ``claim``.
+
+    Raises:
+        GraphConsumedError: at the first node that a committed claim owns.
+    """
+    order: list[Node] = []
+    leaves: dict[Node, None] = {}
+    stack: list[Node] = []
+    for root in roots:
+        _refuse_consumed(root)
+        root.claim = claim
+        stack.append(root)
+    stack.reverse()
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        for parent in node.parents:
+            seen = parent.claim
+            if seen is claim:
+                continue
+            if parent.graph is None:
+                leaves[parent] = None
+                continue
+            if seen is not None:
+                _refuse_consumed(parent)
+            parent.claim = claim
+            stack.append(parent)
+    order.sort(key=_by_level, reverse=True)  # stable: see note [Order]
+    return order, list(leaves)
+
+
+def _refuse_consumed(node: Node) -> None:
+    claim = node.claim
+    if claim is not None and claim.committed:
+        raise GraphConsumedError(
+            f"backward needs {node!r}, but {claim.why}. "
+            "Each graph can be back-propagated once: pass retain_graph=True to every backward "
+            "but the last, add the losses up and call backward once, or .detach() the shared part."
+        )
+
+
+def _mark_again(order: list[Node], visited: Claim) -> Claim:
+    """A claim on a part of the visited nodes only."""
+    claim = Claim(visited.why)
+    for node in order:
+        node.claim = claim
+    return claim
+
+
+def _wanted(leaves: list[Node], targets: frozenset[Node] | None) -> dict[Node, Any]:
+    """The wanted nodes with their handles; a leaf without a live handle is not wanted."""
+    if targets is not None:
+        return {node: node() for node in targets}
+    return {leaf: handle for leaf in leaves if (handle := leaf()) is not None}
+
+
+def _leading_to(wanted: dict[Node, Any], order: list[Node]) -> set[Node]:
+    """The nodes among ``order`` and ``wanted`` from which a wanted node can be reached."""
+    useful = set(wanted)
+    for node in reversed(order):
+        for parent in node.parents:
+            if parent in useful:
+                useful.add(node)
+                break
+    return useful
+
+
+def _rule_of(node: Node) -> Rule:
+    rule = node.rule
+    assert rule is not None, "a node has its rule until its claimer runs it"
+    return rule
+
+
+def _taking(order: list[Node]) -> Iterator[Step]:
+    """The claimed steps; each node lets go of rule, values and parents as it is handed out.
+
+    When it is closed early, by an error in a rule, the rest is let go of too, in
+    a loop, so that an error keeps nothing alive and recurses over nothing.
+    """
+    try:
+        for node in order:
+            step = (node, _rule_of(node), node.saved, node.parents)
+            node.rule = None
+            node.saved = ()
+            node.parents = ()
+            yield step
+    finally:
+        step = None  # type: ignore[assignment]  # an error's traceback keeps this frame
+        for node in order:
+            node.rule = None
+            node.saved = ()
+            node.parents = ()
+        order.clear()
+
+
+def _run(
+    claimed: Claimed, gradients: dict[Node, Any], kept: dict[Node, Any], request: Request
+) -> None:
+    """Run the rules in order, no lock held, adding up gradients by node."""
+    useful, lift, targets = claimed.useful, request.lift, request.targets
+    try:
+        for node, rule, saved, parents in claimed.steps:
+            gradient = gradients.pop(node, None)
+            if gradient is None:
+                continue
+            if targets is not None and node in targets:
+                kept[node] = gradient
+            if lift is not None:
+                saved = lift(node, rule, saved, parents)
+            if useful is not None:
+                _run_partly(rule, gradient, saved, parents, useful, gradients)
+            elif len(parents) == 1:
+                _accumulate(gradients, parents[0], rule.backward(gradient, *saved))
+            else:
+                for parent, part in zip(parents, rule.backward(gradient, *saved), strict=True):
+                    _accumulate(gradients, parent, part)
+    except BaseException:
+        # The traceback keeps this frame: nothing in it may keep the graph's arrays.
+        gradient = part = None
+        saved, parents = (), ()
+        gradients.clear()
+        kept.clear()
+        raise
+
+
+def _run_partly(
+    rule: Rule,
+    gradient: Any,
+    saved: tuple[Any, ...],
+    parents: tuple[Node, ...],
+    useful: set[Node],
+    gradients: dict[Node, Any],
+) -> None:
+    """Run a rule for the parents that lead somewhere; work that serves no one is left out."""
+    serves = [parent in useful for parent in parents]
+    if not any(serves):
+        return
+    if len(parents) == 1:
+        _accumulate(gradients, parents[0], rule.backward(gradient, *saved))
+        return
+    if rule.parts is not None and not all(serves):
+        for parent, serve, (function, positions) in zip(parents, serves, rule.parts, strict=True):
+            if serve:
+                arguments = [saved[position] for position in positions]
+                _accumulate(gradients, parent, function(gradient, *arguments))
+        return
+    for parent, serve, part in zip(parents, serves, rule.backward(gradient, *saved), strict=True):
+        if serve:
+            _accumulate(gradients, parent, part)
+
+
+def _accumulate(gradients: dict[Node, Any], node: Node, part: Any) -> None:
+    if part is None:
+        return  # a rule says None for "no gradient"
+    old = gradients.get(node)
+    gradients[node] = part if old is None else old + part

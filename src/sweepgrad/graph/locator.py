@@ -1,0 +1,273 @@
+"""GraphLocator: which graph a node belongs to; starting and merging graphs.
+
+A graph is the nodes that must be claimed and swept together, behind one lock.
+Nothing process-wide holds a graph: the locator's directory is weak, and a graph
+hangs on its nodes alone, so a cycle that a user makes through a graph is the
+cyclic collector's to find.
+
+Leaves belong to no graph.  Otherwise one parameter used by ten threads would
+weld their ten graphs into one, and every thread would wait for one lock.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from sweepgrad.errors import RuntimeMismatchError
+from sweepgrad.graph.hierarchy import Rank, make_lock, under_pair
+from sweepgrad.graph.node import Node
+from sweepgrad.graph.registry import NodeRegistry, expect
+from sweepgrad.sync import Lock, Primitives
+
+if TYPE_CHECKING:
+    from sweepgrad.graph.runtime import GraphRuntime
+
+graph_serials = itertools.count(1)
+
+
+class Graph(NodeRegistry):
+    """A registry with a lock, a queue of drops and, once merged away, a forwarding."""
+
+    __slots__ = (
+        "__weakref__",
+        "absorbing",
+        "credit",
+        "drops",
+        "forward",
+        "lock",
+        "runtime",
+        "serial",
+        "threads",
+    )
+
+    #: Orders the locks of two graphs.  Never reused, unlike an address.
+    serial: int
+    #: Rank GRAPH.  Protects every field here and in NodeRegistry, and the fields of
+    #: the nodes recorded here.  Never under it: user code, destructors, another wait.
+    lock: Lock
+    #: Nodes whose handle died while they looked like tips (note [Drop]).  Appended to
+    #: without the lock, drained under it.
+    drops: deque[Node]
+    #: The graph this one was merged into, or None.  Written once, under both locks.
+    forward: Graph | None
+    #: The graph being merged into this one; not None only inside a merge, or after
+    #: one that was interrupted and that the next holder of the lock completes.
+    absorbing: Graph | None
+    #: Nodes claimed since the last sweep of this graph: what pays for the next one.
+    credit: int
+    runtime: GraphRuntime
+    #: The runtime's thread states, here because registering needs them at once.
+    threads: Any
+
+    def __init__(self, runtime: GraphRuntime) -> None:
+        # NodeRegistry.__init__ written out: starting a graph is on the recording path.
+        self.nodes = {}
+        self.tips = 0
+        self.saved_bytes = 0
+        self.dirty = False
+        primitives: Primitives = runtime.primitives
+        self.serial = next(graph_serials)
+        self.lock = make_lock(primitives, Rank.GRAPH, self.serial)
+        self.drops = primitives.queue()
+        self.forward = None
+        self.absorbing = None
+        self.credit = 0
+        self.runtime = runtime
+        self.threads = primitives.threads
+
+    def __repr__(self) -> str:
+        state = "" if self.forward is None else f", merged into {self.forward.serial}"
+        return f"<graph {self.serial}: {len(self.nodes)} nodes{state}>"
+
+    def drain(self, garbage: list[Any]) -> None:
+        """Reclaim what the drops queued so far made dead.  Needs the lock.
+
+        Pops and expects the queue to be empty: checking first would race with a
+        thread that moves drops after a merge.
+        """
+        pop = self.drops.popleft
+        try:
+            while True:
+                self.reclaim(pop(), garbage)
+        except IndexError:
+            return
+
+    def repair(self, garbage: list[Any]) -> None:
+        """Complete whatever an interrupted holder left half-done.  Needs the lock."""
+        if self.absorbing is not None:
+            self._take_over(self.absorbing)
+        self.rebuild(garbage)
+        self.dirty = False
+
+    def absorb(self, other: Graph) -> None:
+        """Merge ``other`` into this graph.  Needs both locks, and neither graph dirty.
+
+        1. ``absorbing`` names the other graph: an interrupt before 2 changed nothing.
+        2. ``other.forward`` is set.  This commits the merge and publishes it to
+           finalizers that are about to append to ``other.drops``.
+        3. Records, then drops, move over.  An interrupt in between leaves this
+           graph dirty and ``absorbing`` set, and ``repair`` goes on from here.
+        """
+        self.dirty = True
+        self.absorbing = other
+        other.forward = self
+        tips, saved_bytes = other.tips, other.saved_bytes
+        self._take_over(other)
+        self.tips += tips
+        self.saved_bytes += saved_bytes
+        self.dirty = False
+
+    def _take_over(self, other: Graph) -> None:
+        """Steps after the commit of a merge; running them again does no harm."""
+        if other.forward is self:
+            self.nodes.update(other.nodes)
+            for node in other.nodes.values():
+                node.graph = self
+            other.nodes = {}
+            self.credit += other.credit
+            move_drops(other, self)
+            other.tips = 0
+            other.saved_bytes = 0
+        self.absorbing = None
+
+    def check_valid(self) -> None:
+        """Check the graph against the truth at a moment when no other thread uses it.
+
+        Raises:
+            InvariantError: naming the first contradiction.
+        """
+        NodeRegistry.check_valid(self)
+        expect(f"absorbing of {self!r}", self.absorbing, None)
+        for node in self.nodes.values():
+            expect(f"graph of {node!r}", find(node), self)
+            claim = node.claim
+            expect(f"{node!r} is consumed", claim is not None and claim.committed, False)
+        if not self.drops:
+            expect(f"dead nodes of {self!r}", self.dead(), [])
+
+
+def move_drops(source: Graph, target: Graph) -> None:
+    """Move the queued drops of a graph that was merged away to its survivor.
+
+    One C call pops and appends each drop, so no interrupt can fall between the
+    two and lose it.  Merger and finalizer may both be moving: each pops other
+    drops, and the one that finds the queue empty stops.
+    """
+    try:
+        target.drops.extend(iter(source.drops.popleft, None))
+    except IndexError:
+        return
+
+
+def find(node: Node) -> Graph:
+    """The graph that ``node`` belongs to now; the caller may hold no lock.
+
+    The answer can be out of date at once: after taking the graph's lock, look
+    at its ``forward`` again.  ``node.graph`` is shortened on the way; a racing
+    merge may store a newer graph there and lose to this store, which is harmless
+    because every graph ever stored leads to the survivor.
+    """
+    graph = node.graph
+    assert graph is not None, "a leaf belongs to no graph"
+    if graph.forward is not None:
+        while graph.forward is not None:
+            graph = graph.forward
+        node.graph = graph
+    return graph
+
+
+class GraphLocator:
+    """The weak directory of one runtime's graphs, and the only place that merges them."""
+
+    __slots__ = ("_directory", "_runtime", "lock")
+
+    def __init__(self, runtime: GraphRuntime) -> None:
+        self._runtime = runtime
+        #: Rank LOCATOR.  Held to list the graphs and for each merge, so that a list
+        #: never shows a merge half-done and a merge never has to start again.
+        #: Never under it: user code, destructors, waiting for SWEEP.
+        self.lock = make_lock(runtime.primitives, Rank.LOCATOR, runtime.serial)
+        #: Weak references to graphs.  Changed by set.add and set.discard alone, each
+        #: one C call on every build, also as a weak reference's callback.
+        self._directory: set[weakref.ref[Graph]] = set()
+
+    def start(self, node: Node) -> Graph:
+        """A new graph with this one node, all of whose parents are leaves.
+
+        No lock is needed: nobody else can reach the graph before the directory
+        lists it, and by then it is complete.
+        """
+        graph = Graph(self._runtime)
+        graph.nodes[node.id] = node
+        graph.tips = 1
+        graph.saved_bytes = node.nbytes
+        node.graph = graph
+        self._directory.add(weakref.ref(graph, self._directory.discard))
+        return graph
+
+    def list_graphs(self) -> list[Graph]:
+        """Every graph that exists, in rising serial, none of them merged away."""
+        with self.lock:
+            return self.list_locked()
+
+    def list_locked(self) -> list[Graph]:
+        """As ``list_graphs``; the caller holds LOCATOR, or is the only thread."""
+        # set.copy is one C call; looping over the set itself could meet a weak
+        # reference dying.
+        references = self._directory.copy()
+        graphs = [graph for reference in references if (graph := reference()) is not None]
+        graphs.sort(key=lambda graph: graph.serial)
+        return [graph for graph in graphs if graph.forward is None]
+
+    def merge(self, one: Node, other: Node, garbage: list[Any]) -> Graph:
+        """Make the graphs of two nodes one, the smaller into the larger.
+
+        Must run inside a critical section's bookkeeping (see ``section.join``).
+        Merges exclude each other, so no forwarding changes between looking and
+        locking, and the forwardings form a forest.
+
+        Raises:
+            RuntimeMismatchError: if the nodes belong to two runtimes.
+        """
+        with self.lock:
+            first, second = find(one), find(other)
+            if first is second:
+                return first
+            if first.runtime is not second.runtime:
+                raise mismatch(first.runtime, second.runtime)
+            if first.serial > second.serial:
+                first, second = second, first
+            under_pair(first.lock, second.lock, lambda: _merge_locked(first, second, garbage))
+            survivor = second if first.forward is second else first
+        return survivor
+
+    def count(self) -> int:
+        """How many graphs exist, empty ones that only consumed handles keep included."""
+        return len(self._directory)
+
+    def check_valid(self) -> None:
+        """Check every graph at a quiet moment; see ``Graph.check_valid``."""
+        for graph in self.list_graphs():
+            graph.check_valid()
+
+
+def _merge_locked(first: Graph, second: Graph, garbage: list[Any]) -> None:
+    if first.dirty:
+        first.repair(garbage)
+    if second.dirty:
+        second.repair(garbage)
+    if len(first.nodes) < len(second.nodes):
+        second.absorb(first)
+    else:
+        first.absorb(second)
+
+
+def mismatch(one: GraphRuntime, other: GraphRuntime) -> RuntimeMismatchError:
+    """The error for operands of two runtimes."""
+    return RuntimeMismatchError(
+        f"one operation got tensors of two runtimes, {one!r} and {other!r}; "
+        "make both with the same runtime, or pass one of them as a constant with .detach()"
+    )

@@ -1,0 +1,169 @@
+"""Node: the record of one tracked value."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweepgrad.graph.locator import Graph
+    from sweepgrad.graph.runtime import GraphRuntime
+
+#: Node ids.  One counter for the process; ``next`` on it is one C call that never
+#: gives the same number twice on any build.  A child is made after its parents,
+#: so its id is higher than theirs.
+node_ids = itertools.count(1)
+
+
+class Rule:
+    """A declared gradient rule: what to call in backward, and what its saved values are.
+
+    Attributes:
+        name: the operation, for messages.
+        backward: ``backward(g, *saved)`` gives the gradient for the one parent,
+            or a tuple with one gradient for each parent.  Written in NumPy
+            functions and operators, so that it takes arrays and tensors alike.
+        roles: for each saved value, where it sits in the graph: the index of
+            the parent whose value it is, :data:`ANSWER` for the node's own
+            value, or None for a constant.  Higher order needs it to put the
+            saved arrays back into the graph.
+        parts: for each parent, a function that gives its gradient alone and the
+            positions of the saved values it takes; None when only ``backward`` exists.
+    """
+
+    __slots__ = ("backward", "name", "parts", "roles")
+
+    def __init__(
+        self,
+        name: str,
+        backward: Callable[..., Any],
+        roles: tuple[int | None, ...] = (),
+        parts: tuple[tuple[Callable[..., Any], tuple[int, ...]], ...] | None = None,
+    ) -> None:
+        self.name = name
+        self.backward = backward
+        self.roles = roles
+        self.parts = parts
+
+    def __repr__(self) -> str:
+        return f"Rule({self.name!r})"
+
+
+#: The role of a saved value that is the node's own value.
+ANSWER = -1
+
+
+class Claim:
+    """One backward's mark on the nodes it visits; committed, it owns their rules.
+
+    A node is consumed when ``node.claim.committed``.  One store commits a claim
+    over any number of nodes, so an interrupted claim is either absent (the
+    marks mean nothing) or complete.
+    """
+
+    __slots__ = ("committed", "why")
+
+    def __init__(self, why: str = "", committed: bool = False) -> None:
+        self.committed = committed
+        #: What became of the nodes, for messages.
+        self.why = why
+
+    def __repr__(self) -> str:
+        return f"Claim({self.why!r}, committed={self.committed})"
+
+
+#: The claim of a node that a sweep found to have a consumed ancestor.
+UNAVAILABLE = Claim("a backward has already taken the gradient rule of one of its ancestors", True)
+#: The claim of a node that was dead and reclaimed.
+FREED = Claim("it was dropped and reclaimed", True)
+
+
+class Node(weakref.ref[Any]):
+    """The record of one tracked value; also the weak reference to its handle.
+
+    ``node()`` is the live handle or None, which makes handle liveness a fact of
+    the interpreter rather than a count of ours: it is right even when an
+    interrupt keeps a finalizer from running.  The rejected alternative, a
+    ``__del__`` on the handle that decrements a count, costs the same and can
+    lose a decrement.
+
+    A leaf has no graph, no parents and no rule; it lives by its handle and by
+    the children that name it as a parent, and no lock ever protects it.
+
+    Fields of a node in a graph are written under that graph's lock, except
+    where the field says otherwise.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "children",
+        "claim",
+        "extras",
+        "graph",
+        "id",
+        "level",
+        "nbytes",
+        "parents",
+        "rule",
+        "runtime",
+        "saved",
+    )
+
+    # Identity, not equality of the handles, which is what a weak reference compares.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+
+    id: int
+    #: The tracked operands, in order, repeated where an operand is used twice.
+    #: Empty for a leaf and for a node whose backward has run.
+    parents: tuple[Node, ...]
+    #: None for a leaf and for a node whose rule is gone.
+    rule: Rule | None
+    #: What the rule will need.  Read by the backward that claimed the node.
+    saved: tuple[Any, ...]
+    #: None for a leaf.  May name a graph that was merged away: see ``GraphLocator.find``.
+    graph: Graph | None
+    #: Edges from registered children; read without a lock by finalizers (note [Drop]).
+    children: int
+    #: 1 + the highest level among the parents; 0 for a leaf.  Descending level is a
+    #: topological order that depends on the graph's shape alone (note [Order]).
+    level: int
+    #: The last claim that visited the node.  The node is consumed when that claim
+    #: is committed, and unavailable or freed when it is one of the constants for that.
+    claim: Claim | None
+    #: Bytes of the arrays in ``saved``.
+    nbytes: int
+    #: Rarely used additions (hooks, origin), or None.
+    extras: dict[str, Any] | None
+    #: Of a leaf alone: the runtime it belongs to.
+    runtime: GraphRuntime
+
+    def __repr__(self) -> str:
+        if self.graph is None:
+            return f"<leaf {self.id}>"
+        name = self.rule.name if self.rule is not None else "without a rule"
+        return f"<node {self.id} {name}>"
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.graph is None
+
+
+def make_leaf(handle: object, runtime: GraphRuntime) -> Node:
+    """The node of a new leaf.  Takes no lock; safe from any thread."""
+    leaf = Node(handle)
+    leaf.id = next(node_ids)
+    leaf.parents = ()
+    leaf.rule = None
+    leaf.saved = ()
+    leaf.graph = None
+    leaf.children = 0
+    leaf.level = 0
+    leaf.claim = None
+    leaf.nbytes = 0
+    leaf.extras = None
+    leaf.runtime = runtime
+    return leaf

@@ -1,0 +1,103 @@
+"""Whether operations are recorded: a context variable, so that every thread and task has its own.
+
+A context variable is right for threads (each starts with recording on), for
+asyncio tasks (each has its own copy) and for decorators.  One limit is Python's
+own: a ``with`` block inside a generator stays entered while the generator is
+suspended.  Decorate the generator function instead: the mode then holds only
+while its body runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from contextvars import ContextVar
+from typing import Any, TypeVar, cast
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_recording: ContextVar[bool] = ContextVar("sweepgrad_recording", default=True)
+
+#: True when operations of the calling thread or task are recorded.
+is_recording: Callable[[], bool] = _recording.get
+
+
+class _Mode:
+    """A recording mode as a context manager and decorator; an instance may be reused and nested."""
+
+    _on: bool
+
+    def __init__(self) -> None:
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_recording.get())
+        _recording.set(self._on)
+
+    def __exit__(self, *exc_info: object) -> None:
+        # Set back, not reset by token: a token is bound to the context it was made in.
+        _recording.set(self._before.pop())
+
+    def __call__(self, function: Function) -> Function:
+        """Decorate a function, generator function or coroutine function."""
+        if inspect.isgeneratorfunction(function):
+            return cast(Function, self._wrap_generator(function))
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def coroutine(*args: Any, **kwargs: Any) -> Any:
+                with type(self)():
+                    return await function(*args, **kwargs)
+
+            return cast(Function, coroutine)
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with type(self)():
+                return function(*args, **kwargs)
+
+        return cast(Function, wrapper)
+
+    def _wrap_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        mode = type(self)
+
+        @functools.wraps(function)
+        def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            inner = function(*args, **kwargs)
+            try:
+                with mode():
+                    item = next(inner)
+                while True:
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        with mode():
+                            item = inner.throw(error)
+                    else:
+                        with mode():
+                            item = inner.send(sent)
+            except StopIteration as stop:
+                return stop.value
+            finally:
+                inner.close()
+
+        return generator
+
+
+class no_grad(_Mode):  # noqa: N801  # a context manager is named as a function, as in PyTorch
+    """Nothing is recorded inside: results are untracked tensors.
+
+    Use it as ``with no_grad():`` or ``@no_grad()``.  Thread safety: holds for
+    the calling thread or asyncio task alone; a new thread starts with recording on.
+    """
+
+    _on = False
+
+
+class enable_grad(_Mode):  # noqa: N801  # see no_grad
+    """Operations are recorded inside, also within :class:`no_grad`; see there."""
+
+    _on = True

@@ -1,0 +1,197 @@
+"""Registering an operation: the recording path, kept short on purpose.
+
+The section that places a node in its graph makes no call and no backward jump
+on its fast path, so on CPython no collection, signal handler or interrupt runs
+inside it.  That is speed, not safety: ``dirty`` and ``ThreadState.section`` are
+kept as everywhere, and tests interrupt it at each line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sweepgrad.graph.locator import Graph, find, mismatch
+from sweepgrad.graph.node import UNAVAILABLE, Node, Rule, node_ids
+from sweepgrad.graph.section import enter, join, leave, on_drop, refused
+from sweepgrad.sync import ThreadState
+
+_next_id = node_ids.__next__
+
+
+def register_one(
+    handle: object, parent: Node, rule: Rule, saved: tuple[Any, ...], nbytes: int
+) -> Node:
+    """Record an operation with one tracked operand; returns the node of its result.
+
+    Args:
+        handle: the tensor that will hold the node; its death is the drop.
+        parent: the operand's node.  The caller holds the operand's handle
+            until this returns, so that no sweep can take the parent meanwhile.
+        rule: how to back-propagate.
+        saved: what the rule needs.
+        nbytes: bytes of the arrays in ``saved``.
+
+    Thread safety: any thread.  Takes the GRAPH lock, or none when the parent is a leaf.
+
+    Raises:
+        ReentrantCallError: inside a critical section of this thread.
+    """
+    node = Node(handle, on_drop)
+    node.id = _next_id()
+    node.parents = (parent,)
+    node.rule = rule
+    node.saved = saved
+    node.children = 0
+    node.level = parent.level + 1
+    node.claim = None
+    node.nbytes = nbytes
+    node.extras = None
+    graph = parent.graph
+    if graph is None:
+        parent.runtime.locator.start(node)
+        return node
+    node.graph = graph
+    state: ThreadState = graph.threads.state
+    if state.section is not None:
+        raise refused(rule.name)
+    placed = False
+    try:
+        state.section = graph
+        with graph.lock:
+            if graph.forward is None and not graph.dirty and parent.claim is None:
+                graph.dirty = True
+                graph.nodes[node.id] = node
+                if parent.children:
+                    graph.tips += 1
+                parent.children += 1
+                graph.saved_bytes += nbytes
+                graph.dirty = False
+                placed = True
+    finally:
+        state.section = None
+    if not placed:
+        enter(graph, rule.name, _place, node)
+    elif graph.drops or state.deferred or state.sweeps_asked:
+        leave(state, graph)
+    return node
+
+
+def register_two(
+    handle: object, one: Node, other: Node, rule: Rule, saved: tuple[Any, ...], nbytes: int
+) -> Node:
+    """Record an operation with two tracked operands; see :func:`register_one`.
+
+    Raises:
+        ReentrantCallError: inside a critical section of this thread.
+        RuntimeMismatchError: if the operands belong to two runtimes.
+    """
+    node = Node(handle, on_drop)
+    node.id = _next_id()
+    node.parents = (one, other)
+    node.rule = rule
+    node.saved = saved
+    node.children = 0
+    node.level = (one.level if one.level > other.level else other.level) + 1
+    node.claim = None
+    node.nbytes = nbytes
+    node.extras = None
+    graph = one.graph
+    graph_of_other = other.graph
+    if graph is None or graph_of_other is None or graph is not graph_of_other:
+        return _register_joined(node)
+    node.graph = graph
+    state: ThreadState = graph.threads.state
+    if state.section is not None:
+        raise refused(rule.name)
+    placed = False
+    try:
+        state.section = graph
+        with graph.lock:
+            if (
+                graph.forward is None
+                and not graph.dirty
+                and one.claim is None
+                and other.claim is None
+            ):
+                graph.dirty = True
+                graph.nodes[node.id] = node
+                graph.tips += 1
+                if not one.children:
+                    graph.tips -= 1
+                one.children += 1
+                if not other.children:
+                    graph.tips -= 1
+                other.children += 1
+                graph.saved_bytes += nbytes
+                graph.dirty = False
+                placed = True
+    finally:
+        state.section = None
+    if not placed:
+        enter(graph, rule.name, _place, node)
+    elif graph.drops or state.deferred or state.sweeps_asked:
+        leave(state, graph)
+    return node
+
+
+def register_many(
+    handle: object, parents: Sequence[Node], rule: Rule, saved: tuple[Any, ...], nbytes: int
+) -> Node:
+    """Record an operation with any number of tracked operands; see :func:`register_two`."""
+    node = Node(handle, on_drop)
+    node.id = _next_id()
+    node.parents = tuple(parents)
+    node.rule = rule
+    node.saved = saved
+    node.children = 0
+    node.level = max(parent.level for parent in parents) + 1
+    node.claim = None
+    node.nbytes = nbytes
+    node.extras = None
+    return _register_joined(node)
+
+
+def _register_joined(node: Node) -> Node:
+    """Place a node whose parents may be leaves or sit in several graphs."""
+    anchor: Node | None = None
+    for parent in node.parents:
+        if parent.graph is None:
+            continue
+        if anchor is None:
+            anchor = parent
+        elif find(anchor) is not find(parent):
+            graph = find(anchor)
+            join(graph.runtime.locator, graph.threads.state, anchor, parent)
+    _refuse_foreign_leaves(node, anchor)
+    if anchor is None:
+        node.parents[0].runtime.locator.start(node)
+        return node
+    graph = find(anchor)
+    node.graph = graph
+    assert node.rule is not None
+    enter(graph, node.rule.name, _place, node)
+    return node
+
+
+def _refuse_foreign_leaves(node: Node, anchor: Node | None) -> None:
+    runtime = node.parents[0].runtime if anchor is None else find(anchor).runtime
+    for parent in node.parents:
+        if parent.graph is None and parent.runtime is not runtime:
+            raise mismatch(runtime, parent.runtime)
+
+
+def _place(graph: Graph, garbage: list[Any], node: Node) -> None:
+    """Record the node under the graph's lock, whatever state its parents are in."""
+    node.graph = graph
+    for parent in node.parents:
+        claim = parent.claim
+        if claim is not None and claim.committed:
+            # Unavailable from birth: no backward can ever run from it, so what its
+            # rule saved goes now and nobody has to sweep it.
+            node.claim = UNAVAILABLE
+            node.nbytes = 0
+            garbage.append(node)
+            return
+    graph.dirty = True
+    graph.add(node)

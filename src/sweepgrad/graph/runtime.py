@@ -1,0 +1,146 @@
+"""GraphRuntime: locator, sweeper and parameter swaps wired together; fork and exit.
+
+A runtime is an island: tensors of two runtimes do not meet in one operation.
+Most programs use the default one without naming it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sweepgrad.graph import fork
+from sweepgrad.graph.locator import GraphLocator
+from sweepgrad.graph.node import Node, make_leaf
+from sweepgrad.graph.parameters import ParameterSwap
+from sweepgrad.graph.section import stop_settling
+from sweepgrad.graph.sweeper import Sweeper, SweepReport
+from sweepgrad.sync import NATIVE, Primitives
+
+_STRIPES = 8
+_serials = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """What a runtime holds at one moment; see ``memory_report``.
+
+    Attributes:
+        graphs: graphs with at least one node.
+        nodes: nodes that are not leaves and have not been consumed.
+        leaves: leaves that a handle or a child keeps.
+        tips: nodes without a child.
+        saved_bytes: bytes of the arrays that nodes have saved for backward; an
+            array saved by two nodes counts twice.
+        pending_drops: dropped handles that no thread has drained yet.
+        update_retries: how often ``p.update(f)`` had to run ``f`` again.
+    """
+
+    graphs: int
+    nodes: int
+    leaves: int
+    tips: int
+    saved_bytes: int
+    pending_drops: int
+    update_retries: int = 0
+
+
+class GraphRuntime:
+    """An independent graph runtime.
+
+    Attributes:
+        locator: which graph a node belongs to.
+        sweeper: full sweeps.
+        parameters: compare-and-swap of parameters.
+
+    Thread safety: every method may be called from any thread at any time.
+    """
+
+    def __init__(self, primitives: Primitives = NATIVE, name: str | None = None) -> None:
+        self.primitives = primitives
+        self.serial = next(_serials)
+        self.name = name if name is not None else f"runtime {self.serial}"
+        self.locator = GraphLocator(self)
+        self.sweeper = Sweeper(self)
+        self.parameters = ParameterSwap(self)
+        # Weak references to leaf nodes, striped so that threads making leaves
+        # seldom meet in one set.  Only set.add and set.discard change them, each one
+        # C call on every build, so that creating and dropping a leaf takes no lock.
+        self._leaves: tuple[set[weakref.ref[Node]], ...] = tuple(set() for _ in range(_STRIPES))
+        if primitives is NATIVE:
+            fork.runtimes.add(weakref.ref(self, fork.runtimes.discard))
+
+    def __repr__(self) -> str:
+        return f"<GraphRuntime {self.name!r}>"
+
+    #: ``make_tensor(runtime, array, dtype, requires_grad)``; installed by sweepgrad.tensor,
+    #: which this package does not know.
+    make_tensor: ClassVar[Callable[..., Any]]
+
+    def tensor(self, array: Any, dtype: Any = None, requires_grad: bool = False) -> Any:
+        """A new tensor that belongs to this runtime; otherwise as :func:`sweepgrad.tensor`."""
+        return GraphRuntime.make_tensor(self, array, dtype, requires_grad)
+
+    def leaf(self, handle: object) -> Node:
+        """The node of a new leaf with this handle.  Takes no lock."""
+        leaf = make_leaf(handle, self)
+        stripe = self._leaves[leaf.id % _STRIPES]
+        stripe.add(weakref.ref(leaf, stripe.discard))
+        return leaf
+
+    def graph_cleanup(self) -> SweepReport:
+        """Sweep every graph: free what is dead or unavailable, and report.
+
+        Never needed to keep memory bounded by what is alive: dropped nodes go by
+        themselves.  What it adds are *unavailable* nodes: those with a live
+        handle from which no backward can ever run, because an ancestor was
+        consumed.  Never waits for a running backward, which holds no lock.
+
+        Thread safety: any thread; one full sweep runs at a time and others wait.
+        From a finalizer inside a critical section of its own thread, the sweep
+        is deferred to the end of that section and the report says so.
+        """
+        return self.sweeper.sweep()
+
+    def memory_report(self) -> MemoryReport:
+        """Graphs, nodes, leaves, tips, bytes and pending drops, in O(graphs).
+
+        Thread safety: any thread.  Each number is right at some moment during
+        the call; while other threads work they need not be of the same moment.
+        """
+        graphs = [graph for graph in self.locator.list_graphs() if graph.nodes]
+        return MemoryReport(
+            graphs=len(graphs),
+            nodes=sum(len(graph.nodes) for graph in graphs),
+            leaves=sum(len(stripe) for stripe in self._leaves),
+            tips=sum(graph.tips for graph in graphs),
+            saved_bytes=sum(graph.saved_bytes for graph in graphs),
+            pending_drops=sum(len(graph.drops) for graph in graphs),
+            update_retries=self.parameters.retries(),
+        )
+
+    def leaves(self) -> Iterator[Node]:
+        """The leaf nodes alive now."""
+        for stripe in self._leaves:
+            for reference in stripe.copy():
+                leaf = reference()
+                if leaf is not None:
+                    yield leaf
+
+    def check_valid(self) -> None:
+        """Check every structure against the truth, at a moment when no thread is active.
+
+        Raises:
+            InvariantError: naming the first contradiction.
+        """
+        self.locator.check_valid()
+
+
+#: The runtime of every tensor that is not made with another one.
+DEFAULT = GraphRuntime(name="default")
+
+atexit.register(stop_settling)

@@ -1,0 +1,329 @@
+"""How an operation is declared: one line, with its gradient rule beside it.
+
+A rule is a function whose first parameter is the gradient of the result and
+whose other parameters *name what it needs*, which is what gets saved::
+
+    multiply = binary("multiply", np.multiply, x=lambda g, y: g * y, y=lambda g, x: g * x)
+    tanh = unary("tanh", np.tanh, lambda g, ans: g * (1 - ans * ans))
+
+Names that can be asked for: ``ans`` (the result), an operand, an operand with
+``_shape`` or ``_dtype`` appended (which saves no array), and any constant
+argument of the operation.
+
+Rules are written in NumPy functions and operators.  On arrays they run as NumPy;
+on tensors (``create_graph=True``) the same rule records itself, because NumPy
+dispatches on tensors, so higher order needs no second rule.  A rule returns a
+new array, ``g`` itself, or a view of ``g``; it never writes into anything.
+
+The operations made here are the recording path: one Python call for the
+operation, one to register it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweepgrad.errors import DtypeError, TensorTypeError
+from sweepgrad.graph import (
+    ANSWER,
+    Node,
+    Rule,
+    is_recording,
+    register_one,
+    register_two,
+)
+from sweepgrad.tensor import Tensor, new_tensor
+
+ndarray = np.ndarray
+_asarray = np.asarray
+
+#: The declared operations by name; filled by this module alone.
+OPERATIONS: dict[str, Callable[..., Any]] = {}
+
+#: A gradient rule.
+Backward = Callable[..., Any]
+
+
+def operand(value: Any) -> NDArray[Any]:
+    """The array of an operand that is not a tensor.
+
+    Raises:
+        TensorTypeError: for ndarray subclasses.
+        DtypeError: for what is not numeric.
+    """
+    if isinstance(value, ndarray) and type(value) is not ndarray:
+        raise TensorTypeError(
+            f"operands of tensors are plain ndarrays, got {type(value).__name__}; "
+            "pass np.asarray(value) if dropping what the subclass adds is right"
+        )
+    if isinstance(value, (list, tuple)) and any(type(item) is Tensor for item in value):
+        raise TensorTypeError(
+            "an operand is a list that contains tensors; make one tensor of it with "
+            "sweepgrad.stack([...])"
+        )
+    data: NDArray[Any] = _asarray(value)
+    if data.dtype.kind not in "fciub":
+        raise DtypeError(f"operands are numbers or booleans, got {value!r} of dtype {data.dtype}")
+    return data
+
+
+def wants(rule: Backward) -> tuple[str, ...]:
+    """The names of what a rule needs besides the gradient."""
+    return tuple(inspect.signature(rule).parameters)[1:]
+
+
+def fit(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Undo broadcasting and promotion: sum over stretched axes, convert back.
+
+    The gradient of broadcasting is the sum over the axes it added or stretched.
+    """
+    have = gradient.shape
+    if have != shape:
+        extra = len(have) - len(shape)
+        axes = tuple(range(extra)) + tuple(
+            axis + extra
+            for axis, length in enumerate(shape)
+            if length == 1 and have[axis + extra] != 1
+        )
+        if axes:
+            gradient = gradient.sum(axis=axes)
+        gradient = gradient.reshape(shape)
+    if gradient.dtype != dtype:
+        if dtype.kind != "c" and gradient.dtype.kind == "c":
+            gradient = gradient.real
+        gradient = gradient.astype(dtype)
+    return gradient
+
+
+def _register(operation: Callable[..., Any], name: str, doc: str | None) -> None:
+    operation.__name__ = operation.__qualname__ = name
+    operation.__doc__ = doc
+    OPERATIONS[name] = operation
+
+
+def unary(name: str, forward: Callable[..., Any], rule: Backward, doc: str | None = None) -> Any:
+    """Declare an elementwise operation of one operand, with a result of its shape.
+
+    Args:
+        forward: the NumPy function.
+        rule: gradient of the operand; may ask for ``x`` and ``ans``.
+        doc: docstring of the operation, stating its equation.
+    """
+    needs = wants(rule)
+    roles = {"x": 0, "ans": ANSWER}
+    declared = Rule(
+        name, rule, tuple(roles[need] for need in needs), ((rule, (0, 1)[: len(needs)]),)
+    )
+    needs_x, needs_ans = "x" in needs, "ans" in needs
+    both = needs_x and needs_ans
+    x_first = needs[:1] == ("x",)
+
+    def apply(x: Any) -> Tensor:
+        if type(x) is Tensor:
+            data, parent = x._data, x._node
+        else:
+            data, parent = operand(x), None
+        out = forward(data)
+        if type(out) is not ndarray:
+            out = _asarray(out)
+        result = new_tensor(Tensor)
+        result._data = out
+        if parent is None or not is_recording():
+            result._node = None
+            return result
+        if both:
+            saved = (data, out) if x_first else (out, data)
+            result._node = register_one(result, parent, declared, saved, 2 * out.nbytes)
+        elif needs_ans:
+            result._node = register_one(result, parent, declared, (out,), out.nbytes)
+        elif needs_x:
+            result._node = register_one(result, parent, declared, (data,), data.nbytes)
+        else:
+            result._node = register_one(result, parent, declared, (), 0)
+        return result
+
+    _register(apply, name, doc)
+    return apply
+
+
+class _Variant:
+    """A rule for one choice of tracked operands of a binary operation."""
+
+    __slots__ = ("arrays", "fitted", "plain", "wants_ans", "wants_x", "wants_y")
+
+    def __init__(self, name: str, rules: dict[str, Backward], tracked: tuple[str, ...]) -> None:
+        names = [
+            name_ for name_ in ("ans", "x", "y") if any(name_ in wants(rules[t]) for t in tracked)
+        ]
+        self.wants_ans = "ans" in names
+        self.wants_x = "x" in names
+        self.wants_y = "y" in names
+        roles = tuple(_role(need, tracked) for need in names)
+        parts = []
+        fitted_parts = []
+        for index, operand_name in enumerate(tracked):
+            rule = rules[operand_name]
+            positions = tuple(names.index(need) for need in wants(rule))
+            parts.append((rule, positions))
+            spec = len(names) + 2 * index
+            fitted_parts.append((_fitting(rule), (spec, spec + 1, *positions)))
+        self.plain = Rule(name, combine(tuple(parts), len(names)), roles, tuple(parts))
+        self.fitted = Rule(
+            name,
+            combine(tuple(fitted_parts), len(names) + 2 * len(tracked)),
+            roles + (None,) * (2 * len(tracked)),
+            tuple(fitted_parts),
+        )
+
+
+def _role(need: str, tracked: Sequence[str]) -> int | None:
+    if need == "ans":
+        return ANSWER
+    return tracked.index(need) if need in tracked else None
+
+
+def _fitting(rule: Backward) -> Backward:
+    def fitted(g: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *saved: Any) -> Any:
+        return fit(rule(g, *saved), shape, dtype)
+
+    return fitted
+
+
+def combine(parts: tuple[tuple[Backward, tuple[int, ...]], ...], count: int) -> Backward:
+    """One function for the parents' rules: the rule itself, or one that returns a tuple."""
+    straight = tuple(range(count))
+    if len(parts) == 1:
+        rule, positions = parts[0]
+        if positions == straight:
+            return rule
+
+        def single(g: Any, *saved: Any) -> Any:
+            return rule(g, *[saved[position] for position in positions])
+
+        return single
+    if len(parts) == 2:
+        (first, first_takes), (second, second_takes) = parts
+        if count == 2 and first_takes == (1,) and second_takes == (0,):
+            return lambda g, x, y: (first(g, y), second(g, x))
+        if count == 0:
+            return lambda g: (first(g), second(g))
+
+    def several(g: Any, *saved: Any) -> tuple[Any, ...]:
+        return tuple(
+            rule(g, *[saved[position] for position in positions]) for rule, positions in parts
+        )
+
+    return several
+
+
+def binary(
+    name: str, forward: Callable[..., Any], x: Backward, y: Backward, doc: str | None = None
+) -> Any:
+    """Declare an elementwise operation of two operands, with NumPy's broadcasting and promotion.
+
+    The rules are written as if the operands had one shape and dtype; where they
+    have not, their results are summed and converted to the operand's own.
+
+    Args:
+        forward: the NumPy function.
+        x: gradient of the first operand; may ask for ``x``, ``y`` and ``ans``.
+        y: gradient of the second operand.
+        doc: docstring of the operation, stating its equation.
+    """
+    rules = {"x": x, "y": y}
+    of_x = _Variant(name, rules, ("x",))
+    of_y = _Variant(name, rules, ("y",))
+    of_both = _Variant(name, rules, ("x", "y"))
+
+    def apply(x: Any, y: Any) -> Tensor:
+        scalar = False
+        if type(x) is Tensor:
+            a, one = x._data, x._node
+        else:
+            one = None
+            kind = type(x)
+            if kind is float or kind is int:
+                a = x
+                scalar = True
+            else:
+                a = operand(x)
+        if type(y) is Tensor:
+            b, other = y._data, y._node
+        else:
+            other = None
+            kind = type(y)
+            if kind is float or kind is int:
+                b = y
+                scalar = True
+            else:
+                b = operand(y)
+        out = forward(a, b)
+        if type(out) is not ndarray:
+            out = _asarray(out)
+        result = new_tensor(Tensor)
+        result._data = out
+        if (one is None and other is None) or not is_recording():
+            result._node = None
+            return result
+        variant = of_y if one is None else of_x if other is None else of_both
+        _save(result, variant, one, other, a, b, out, scalar)
+        return result
+
+    _register(apply, name, doc)
+    return apply
+
+
+def reflected(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """The operation with its two operands exchanged, for ``__rsub__`` and the like."""
+
+    def exchanged(x: Any, y: Any) -> Any:
+        return operation(y, x)
+
+    return exchanged
+
+
+def _save(
+    result: Tensor,
+    variant: _Variant,
+    one: Node | None,
+    other: Node | None,
+    a: Any,
+    b: Any,
+    out: NDArray[Any],
+    scalar: bool,
+) -> None:
+    """Save what the variant wants and register the operation."""
+    saved: tuple[Any, ...]
+    if variant.wants_ans:
+        if variant.wants_x:
+            saved = (out, a, b) if variant.wants_y else (out, a)
+        else:
+            saved = (out, b) if variant.wants_y else (out,)
+    elif variant.wants_x:
+        saved = (a, b) if variant.wants_y else (a,)
+    else:
+        saved = (b,) if variant.wants_y else ()
+    nbytes = 0
+    for value in saved:
+        if type(value) is ndarray:
+            nbytes += value.nbytes
+    if scalar or (a.shape == b.shape and a.dtype is b.dtype):
+        rule = variant.plain
+    else:
+        rule = variant.fitted
+        if one is not None:
+            saved = (*saved, a.shape, a.dtype)
+        if other is not None:
+            saved = (*saved, b.shape, b.dtype)
+    if other is None:
+        assert one is not None
+        result._node = register_one(result, one, rule, saved, nbytes)
+    elif one is None:
+        result._node = register_one(result, other, rule, saved, nbytes)
+    else:
+        result._node = register_two(result, one, other, rule, saved, nbytes)

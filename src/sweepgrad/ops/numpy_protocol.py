@@ -1,0 +1,151 @@
+"""NumPy's dispatch protocols: ``np.tanh(t)`` and ``np.concatenate([t, u])`` on tensors.
+
+A NumPy function with a declared operation runs that operation.  One without a
+gradient rule is refused when a tracked tensor is among its arguments (it never
+detaches silently); on untracked tensors, or inside ``no_grad()``, it runs on the
+plain arrays.  Comparisons and tests have no gradient and give plain arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sweepgrad import dispatch
+from sweepgrad.errors import NoGradientRuleError
+from sweepgrad.graph import is_recording
+from sweepgrad.tensor import Tensor, untracked
+
+#: NumPy's function to ours.  Filled by :mod:`sweepgrad.ops`.
+UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+#: Ufuncs whose result has no gradient: it is a plain array.
+UNTRACKED_UFUNCS: frozenset[np.ufunc] = frozenset(
+    {
+        np.equal,
+        np.not_equal,
+        np.less,
+        np.less_equal,
+        np.greater,
+        np.greater_equal,
+        np.isfinite,
+        np.isinf,
+        np.isnan,
+        np.signbit,
+        np.logical_and,
+        np.logical_or,
+        np.logical_xor,
+        np.logical_not,
+    }
+)
+
+#: Functions whose result has no gradient: it is a plain array or Python value.
+UNTRACKED_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
+    {
+        np.argmax,
+        np.argmin,
+        np.argsort,
+        np.searchsorted,
+        np.count_nonzero,
+        np.nonzero,
+        np.flatnonzero,
+        np.allclose,
+        np.isclose,
+        np.array_equal,
+        np.shape,
+        np.ndim,
+        np.size,
+        np.any,
+        np.all,
+        np.zeros_like,
+        np.ones_like,
+        np.empty_like,
+        np.full_like,
+        np.iscomplexobj,
+        np.isrealobj,
+        np.result_type,
+        np.can_cast,
+        np.array_repr,
+        np.array_str,
+        np.array2string,
+        np.may_share_memory,
+        np.shares_memory,
+    }
+)
+
+
+def ufunc(function: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``Tensor.__array_ufunc__``."""
+    if method == "__call__" and not kwargs:
+        operation = UFUNCS.get(function)
+        if operation is not None:
+            return operation(*inputs)
+    if "out" in kwargs:
+        raise NoGradientRuleError(
+            f"np.{function.__name__} with out= would write into an array behind the graph's back "
+            "(an ndarray on the left of *=, for instance); write result = ... instead"
+        )
+    name = function.__name__ if method == "__call__" else f"{function.__name__}.{method}"
+    if function in UNTRACKED_UFUNCS and method == "__call__":
+        return function(*_plain(inputs), **_plain(kwargs))
+    return _on_arrays(name, getattr(function, method), inputs, kwargs)
+
+
+def function(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``Tensor.__array_function__``."""
+    operation = FUNCTIONS.get(func)
+    if operation is not None:
+        return operation(*args, **kwargs)
+    if func in UNTRACKED_FUNCTIONS:
+        return func(*_plain(args), **_plain(kwargs))
+    return _on_arrays(func.__name__, func, args, kwargs)
+
+
+def _on_arrays(
+    name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Run a function without a rule on plain arrays, unless that would lose a gradient."""
+    if is_recording() and _tracked((args, kwargs)):
+        raise NoGradientRuleError(
+            f"np.{name} (with these arguments) has no gradient rule here, and a tracked tensor "
+            "does not leave the graph silently; compose it of functions listed by "
+            "sweepgrad.operations(), or pass t.detach() if no gradient should flow"
+        )
+    return _wrap(func(*_plain(args), **_plain(kwargs)))
+
+
+def _plain(value: Any) -> Any:
+    """The same arguments with arrays in place of tensors."""
+    if type(value) is Tensor:
+        return value._data
+    if type(value) in (tuple, list):
+        return type(value)(_plain(item) for item in value)
+    if type(value) is dict:
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def _tracked(value: Any) -> bool:
+    if type(value) is Tensor:
+        return value._node is not None
+    if type(value) in (tuple, list):
+        return any(_tracked(item) for item in value)
+    if type(value) is dict:
+        return any(_tracked(item) for item in value.values())
+    return False
+
+
+def _wrap(value: Any) -> Any:
+    """Results as untracked tensors, for arrays of numbers."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fciub":
+        return untracked(value)
+    if type(value) in (tuple, list):
+        return type(value)(_wrap(item) for item in value)
+    return value
+
+
+dispatch.ufunc = ufunc
+dispatch.function = function

@@ -1,0 +1,180 @@
+"""Declaring operations that take constants (axes, indices, …) or any number of operands."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweepgrad.graph import (
+    ANSWER,
+    Node,
+    Rule,
+    is_recording,
+    register_many,
+    register_one,
+    register_two,
+)
+from sweepgrad.ops.declare import Backward, combine, operand, wants
+from sweepgrad.tensor import Tensor, new_tensor
+
+ndarray = np.ndarray
+
+
+class _Need:
+    """One saved value: which argument (or the answer) it comes from, and what of it."""
+
+    __slots__ = ("argument", "of", "role")
+
+    def __init__(self, name: str, parameters: Sequence[str], tracked: Sequence[str]) -> None:
+        self.of = "value"
+        for suffix in ("_shape", "_dtype"):
+            if name.endswith(suffix) and name not in parameters:
+                self.of, name = suffix[1:], name.removesuffix(suffix)
+        self.argument = -1 if name == "ans" else parameters.index(name)
+        self.role: int | None = None
+        if self.of == "value":
+            if name == "ans":
+                self.role = ANSWER
+            elif name in tracked:
+                self.role = tracked.index(name)
+
+    def take(self, out: Any, arguments: Sequence[Any]) -> Any:
+        value = out if self.argument < 0 else arguments[self.argument]
+        return value if self.of == "value" else getattr(value, self.of)
+
+
+class _Variant:
+    """The rule and the saved values for one choice of tracked operands."""
+
+    __slots__ = ("needs", "rule")
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Sequence[str],
+        rules: dict[str, Backward],
+        tracked: Sequence[str],
+    ) -> None:
+        names = list(dict.fromkeys(need for t in tracked for need in wants(rules[t])))
+        self.needs = [_Need(need, parameters, tracked) for need in names]
+        parts = tuple(
+            (rules[t], tuple(names.index(need) for need in wants(rules[t]))) for t in tracked
+        )
+        roles = tuple(need.role for need in self.needs)
+        self.rule = Rule(name, combine(parts, len(names)), roles, parts)
+
+
+def primitive(name: str, forward: Callable[..., Any], **rules: Backward) -> Callable[..., Tensor]:
+    """Declare an operation on a fixed number of operands and constants.
+
+    Args:
+        forward: takes arrays and constants, all positionally, and returns an array.
+        rules: for each differentiable parameter of ``forward``, by name, its
+            rule.  A rule gives a gradient of the operand's own shape and dtype.
+
+    Returns:
+        The operation; it takes its arguments positionally, operands as tensors
+        or whatever :func:`~sweepgrad.ops.declare.operand` accepts.
+    """
+    parameters = tuple(inspect.signature(forward).parameters)
+    operands = tuple((parameters.index(key), key) for key in rules)
+    variants: dict[tuple[str, ...], _Variant] = {}
+
+    def apply(*arguments: Any) -> Tensor:
+        values = list(arguments)
+        parents: list[Node] = []
+        tracked: list[str] = []
+        for position, key in operands:
+            value = values[position]
+            if type(value) is Tensor:
+                values[position] = value._data
+                if value._node is not None:
+                    parents.append(value._node)
+                    tracked.append(key)
+            elif value is not None:
+                values[position] = operand(value)
+        out = forward(*values)
+        if type(out) is not ndarray:
+            out = np.asarray(out)
+        result = new_tensor(Tensor)
+        result._data = out
+        result._node = None
+        if parents and is_recording():
+            choice = tuple(tracked)
+            variant = variants.get(choice)
+            if variant is None:
+                # Two threads may both make it; the variants are equal and either will do.
+                variant = variants[choice] = _Variant(name, parameters, rules, choice)
+            saved = tuple([need.take(out, values) for need in variant.needs])
+            register(result, parents, variant.rule, saved)
+        return result
+
+    apply.__name__ = apply.__qualname__ = name
+    return apply
+
+
+def register(result: Tensor, parents: Sequence[Node], rule: Rule, saved: tuple[Any, ...]) -> None:
+    """Register an operation with any number of tracked operands for ``result``."""
+    nbytes = saved_bytes(saved)
+    if len(parents) == 1:
+        result._node = register_one(result, parents[0], rule, saved, nbytes)
+    elif len(parents) == 2:
+        result._node = register_two(result, parents[0], parents[1], rule, saved, nbytes)
+    else:
+        result._node = register_many(result, parents, rule, saved, nbytes)
+
+
+def saved_bytes(saved: Sequence[Any]) -> int:
+    """Bytes of the arrays among saved values, also inside tuples and lists."""
+    total = 0
+    stack = list(saved)
+    while stack:
+        value = stack.pop()
+        if type(value) is ndarray:
+            total += value.nbytes
+        elif type(value) in (tuple, list):
+            stack.extend(value)
+    return total
+
+
+def variadic(
+    name: str,
+    forward: Callable[..., NDArray[Any]],
+    backward: Callable[..., Sequence[Any]],
+    save: Callable[..., tuple[Any, ...]],
+) -> Callable[..., Tensor]:
+    """Declare an operation on any number of operands (concatenate, stack, …).
+
+    Args:
+        forward: ``forward(arrays, *constants)`` gives the result.
+        backward: ``backward(g, which, *saved)`` gives the gradients of the
+            operands whose indices are in ``which``, in that order.
+        save: ``save(arrays, *constants)`` gives what backward needs; no
+            differentiable values, since their place in the graph is not kept.
+    """
+
+    def run(g: Any, which: tuple[int, ...], *saved: Any) -> Any:
+        gradients = backward(g, which, *saved)
+        return gradients[0] if len(which) == 1 else gradients
+
+    def apply(tensors: Sequence[Any], *constants: Any) -> Tensor:
+        arrays = [t._data if type(t) is Tensor else operand(t) for t in tensors]
+        out = np.asarray(forward(arrays, *constants))
+        result = new_tensor(Tensor)
+        result._data = out
+        result._node = None
+        nodes = [t._node if type(t) is Tensor else None for t in tensors]
+        which = tuple(index for index, node in enumerate(nodes) if node is not None)
+        if which and is_recording():
+            parents = [node for node in nodes if node is not None]
+            saved = (which, *save(arrays, *constants))
+            register(result, parents, rule, saved)
+        return result
+
+    rule = Rule(name, run)
+    apply.__name__ = apply.__qualname__ = name
+    return apply

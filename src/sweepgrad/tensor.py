@@ -1,0 +1,489 @@
+"""Tensor: the public handle on a value, tracked or not.
+
+A tensor is an ndarray plus, when tracked, a node of the graph.  Its array is
+never written into: operations make new arrays and a parameter's array is
+replaced as a whole, so a value saved for backward cannot change under it.
+
+The operators and NumPy methods are installed by :mod:`sweepgrad.ops`, each one
+the declared operation itself: ``t * u`` is one Python call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn, cast, final
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from sweepgrad import dispatch
+from sweepgrad.errors import DtypeError, NotTrackedError, ShapeError, TensorTypeError
+from sweepgrad.graph import DEFAULT, GraphRuntime, Node
+
+if TYPE_CHECKING:
+    from sweepgrad.gradients import Gradients
+
+ndarray = np.ndarray
+
+
+@final
+class Tensor:
+    """A value that remembers how it was computed.
+
+    Made by :func:`tensor` and :func:`from_numpy`, or by operations on tensors.
+
+    Thread safety: a tensor may be used by any number of threads at once.  Its
+    array is replaced in one step by :meth:`assign` and :meth:`update` and never
+    written into.
+
+    Tensors hash and compare by identity where a dict or set does it; ``==`` is
+    NumPy's, element by element.
+    """
+
+    __slots__ = ("__weakref__", "_data", "_node")
+
+    _data: NDArray[Any]
+    _node: Node | None
+
+    __array_priority__ = 1000.0
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise TensorTypeError(
+            "Tensor() is not called directly; use sweepgrad.tensor(array) to copy an array "
+            "or sweepgrad.from_numpy(array) to share its memory"
+        )
+
+    # --- what it is -----------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the value."""
+        return self._data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the value."""
+        return self._data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._data.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._data.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the value."""
+        return self._data.nbytes
+
+    @property
+    def requires_grad(self) -> bool:
+        """True when the tensor is tracked: a backward from its results can reach it."""
+        return self._node is not None
+
+    @property
+    def is_leaf(self) -> bool:
+        """True unless an operation on tracked tensors made it."""
+        node = self._node
+        return node is None or node.graph is None
+
+    # --- getting the value out --------------------------------------------------------
+
+    def numpy(self) -> NDArray[Any]:
+        """The value as a read-only view; the tensor's own memory, never a copy.
+
+        The view stays what it was when a parameter is replaced.
+        """
+        view = self._data.view()
+        view.flags.writeable = False
+        return view
+
+    def item(self) -> Any:
+        """The value of a one-element tensor as a Python scalar.
+
+        Raises:
+            TensorTypeError: if there is not exactly one element.
+        """
+        if self._data.size != 1:
+            raise TensorTypeError(
+                f"item() needs a tensor with one element, this one has shape {self.shape}; "
+                "index it first, or use .numpy()"
+            )
+        return self._data.item()
+
+    def tolist(self) -> Any:
+        """The value as nested Python lists."""
+        return self._data.tolist()
+
+    def detach(self) -> Tensor:
+        """An untracked tensor that shares this one's memory; no gradient flows through it."""
+        return untracked(self._data)
+
+    # --- replacing a parameter's value -------------------------------------------------
+
+    def assign(self, value: ArrayLike | Tensor) -> None:
+        """Replace the value in one step with a copy of ``value``.
+
+        Another thread's forward sees the old value or the new one, never a
+        mixture, and values saved for a backward stay what they were.
+
+        Args:
+            value: same shape; converted to this tensor's dtype.
+
+        Thread safety: any thread.  Of an ``assign`` and an ``update`` at once,
+        the update is computed again from the assigned value or came first.
+
+        Raises:
+            ShapeError: if the shapes differ.
+            TensorTypeError: if the tensor is the result of an operation.
+        """
+        new = self._new_value(value, "assign")
+        runtime, key = self._swap_place()
+        runtime.parameters.store(self, key, new)
+
+    def update(self, function: Callable[[NDArray[Any]], ArrayLike]) -> None:
+        """Replace the value by ``function(value)`` without losing another thread's update.
+
+        ``function`` gets the current array (read-only) and runs outside every
+        lock; when another thread replaced the value meanwhile, it runs again
+        on the new one.  It must therefore have no side effects.
+
+        Thread safety: any thread, and ``function`` may itself use tensors.
+
+        Raises:
+            ShapeError: if the result has another shape; nothing is replaced.
+            TensorTypeError: if the tensor is the result of an operation.
+        """
+        runtime, key = self._swap_place()
+        swap = runtime.parameters.replace
+        while True:
+            current = self._data
+            view = current.view()
+            view.flags.writeable = False
+            new = self._new_value(function(view), "update")
+            if swap(self, key, current, new):
+                return
+
+    def _new_value(self, value: Any, operation: str) -> NDArray[Any]:
+        if not self.is_leaf:
+            raise TensorTypeError(
+                f"{operation}() replaces the value of a leaf (a parameter or constant), but this "
+                "tensor is the result of an operation; compute a new tensor instead"
+            )
+        old = self._data
+        source = value._data if type(value) is Tensor else value
+        new = np.array(source, dtype=old.dtype)
+        if new.shape != old.shape:
+            raise ShapeError(
+                f"{operation}() got shape {new.shape} for a tensor of shape {old.shape}; "
+                "a parameter keeps its shape: reshape the value, or make a new tensor"
+            )
+        return new
+
+    def _swap_place(self) -> tuple[GraphRuntime, int]:
+        node = self._node
+        if node is None:
+            return DEFAULT, 0
+        return node.runtime, node.id
+
+    # --- gradients -------------------------------------------------------------------
+
+    def backward(
+        self,
+        gradient: ArrayLike | Tensor | None = None,
+        retain_graph: bool = False,
+        create_graph: bool = False,
+    ) -> Gradients:
+        """Back-propagate from this tensor; returns the gradients of all live leaves it came from.
+
+        Args:
+            gradient: gradient of this tensor; same shape, converted to its dtype.
+                May be left out for a tensor with one element, where it is 1.
+            retain_graph: keep the graph for another backward.  Otherwise the
+                graph's gradient rules are consumed.
+            create_graph: make the gradients tensors that can be differentiated
+                again; implies ``retain_graph``.
+
+        Returns:
+            A mapping from tensors to arrays.  Each array is the caller's own,
+            writable, and has its tensor's shape and dtype.  Bitwise the same in
+            every run, whatever other threads do.
+
+        Thread safety: any thread.  Of two threads that back-propagate through a
+        shared part without ``retain_graph``, one gets the right answer and the
+        other a GraphConsumedError.
+
+        Raises:
+            NotTrackedError: if the tensor is untracked.
+            GradientError: if ``gradient`` is missing or has the wrong shape or dtype.
+            GraphConsumedError: if an earlier backward consumed a part of the graph;
+                nothing has been changed.
+        """
+        return cast("Gradients", dispatch.backward(self, gradient, retain_graph, create_graph))
+
+    # --- Python and NumPy protocols ------------------------------------------------------
+
+    def __repr__(self) -> str:
+        text = np.array2string(self._data, separator=", ", prefix="tensor(", threshold=200)
+        parts = [text, f"dtype={self.dtype}"]
+        if self._node is not None:
+            rule = self._node.rule
+            if self._node.graph is None:
+                parts.append("requires_grad=True")
+            else:
+                parts.append(f"from={rule.name if rule is not None else 'a consumed graph'}")
+        return f"tensor({', '.join(parts)})"
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return repr(self)
+        return format(self.item(), spec)
+
+    def __len__(self) -> int:
+        if not self._data.ndim:
+            raise TensorTypeError("len() of a tensor without axes; it holds one value: use item()")
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        for position in range(len(self)):
+            yield self[position]
+
+    def __bool__(self) -> bool:
+        if self._data.size != 1:
+            raise TensorTypeError(
+                f"the truth value of a tensor of shape {self.shape} is ambiguous; "
+                "use .numpy().any() or .numpy().all()"
+            )
+        return bool(self._data.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        return int(self._data.__index__())
+
+    def __contains__(self, value: object) -> bool:
+        data = value._data if type(value) is Tensor else value
+        return bool((self._data == data).any())
+
+    __hash__ = object.__hash__
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if self._node is not None:
+            raise TensorTypeError(
+                "a tracked tensor is not converted to an ndarray silently, because its gradient "
+                "would be lost; use .numpy() for a read-only view, or .detach() for a constant"
+            )
+        if copy or (dtype is not None and np.dtype(dtype) != self._data.dtype):
+            if copy is False:
+                raise ValueError(
+                    f"no view of dtype {dtype} on a tensor of dtype {self.dtype}; use copy=True"
+                )
+            return np.array(self._data, dtype=dtype)
+        return self.numpy()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return dispatch.ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        return dispatch.function(func, args, kwargs)
+
+    def __setitem__(self, index: object, value: object) -> NoReturn:
+        raise TensorTypeError(
+            "a tensor is not written into, because its value may be saved for a backward; "
+            "use sweepgrad.where(mask, new, t) or, for a parameter, t.assign(new)"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return tensor(self._data, requires_grad=self.requires_grad)
+
+    def __copy__(self) -> Tensor:
+        return tensor(self._data, requires_grad=self.requires_grad)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (self._data, self.requires_grad)
+
+    if TYPE_CHECKING:  # installed by sweepgrad.ops
+        __add__: Callable[[Any], Tensor]
+        __radd__: Callable[[Any], Tensor]
+        __sub__: Callable[[Any], Tensor]
+        __rsub__: Callable[[Any], Tensor]
+        __mul__: Callable[[Any], Tensor]
+        __rmul__: Callable[[Any], Tensor]
+        __truediv__: Callable[[Any], Tensor]
+        __rtruediv__: Callable[[Any], Tensor]
+        __pow__: Callable[[Any], Tensor]
+        __rpow__: Callable[[Any], Tensor]
+        __matmul__: Callable[[Any], Tensor]
+        __rmatmul__: Callable[[Any], Tensor]
+        __neg__: Callable[[], Tensor]
+        __abs__: Callable[[], Tensor]
+        __lt__: Callable[[Any], NDArray[np.bool_]]
+        __le__: Callable[[Any], NDArray[np.bool_]]
+        __gt__: Callable[[Any], NDArray[np.bool_]]
+        __ge__: Callable[[Any], NDArray[np.bool_]]
+        T: Tensor
+
+        def __getitem__(self, index: Any) -> Tensor: ...
+        def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor: ...
+        def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor: ...
+        def reshape(self, *shape: Any) -> Tensor: ...
+        def transpose(self, *axes: Any) -> Tensor: ...
+        def astype(self, dtype: DTypeLike) -> Tensor: ...
+        def exp(self) -> Tensor: ...
+        def log(self) -> Tensor: ...
+        def tanh(self) -> Tensor: ...
+        def relu(self) -> Tensor: ...
+        def argmax(self, axis: int | None = None) -> NDArray[np.intp]: ...
+
+
+#: Makes a tensor without running ``Tensor.__init__``; the caller sets both fields.
+new_tensor: Callable[[type[Tensor]], Tensor] = object.__new__
+
+
+def untracked(data: NDArray[Any]) -> Tensor:
+    """An untracked tensor on this array, which nobody may write into."""
+    result = new_tensor(Tensor)
+    result._data = data
+    result._node = None
+    return result
+
+
+def _leaf(data: NDArray[Any], runtime: GraphRuntime) -> Tensor:
+    result = new_tensor(Tensor)
+    result._data = data
+    result._node = runtime.leaf(result)
+    return result
+
+
+def _unpickle(data: NDArray[Any], requires_grad: bool) -> Tensor:
+    return tensor(data, requires_grad=requires_grad)
+
+
+def tensor(
+    array: ArrayLike | Tensor,
+    dtype: DTypeLike | None = None,
+    requires_grad: bool = False,
+    runtime: GraphRuntime = DEFAULT,
+) -> Tensor:
+    """A new tensor with a copy of ``array``.
+
+    Args:
+        array: anything NumPy makes a numeric or boolean array of.
+        dtype: dtype of the copy; by default that of ``array``.
+        requires_grad: make it a leaf, whose gradient a backward computes.
+        runtime: the graph runtime of the leaf; the default one serves all programs
+            but those that want an island of their own.
+
+    Thread safety: any thread; takes no lock.
+
+    Raises:
+        DtypeError: for object, string or structured arrays, and for a leaf whose
+            dtype is not floating or complex.
+        TensorTypeError: for masked arrays and other subclasses of ndarray.
+    """
+    if type(array) is ndarray:
+        data = array.astype(dtype) if dtype is not None else array.copy()
+        _check_kind(data)
+    else:
+        data = np.array(_plain(array), dtype=dtype)
+        _check_kind(data)
+    if requires_grad:
+        if data.dtype.kind not in "fc":
+            raise _untrackable(data.dtype)
+        return _leaf(data, runtime)
+    return untracked(data)
+
+
+def from_numpy(
+    array: NDArray[Any], requires_grad: bool = False, runtime: GraphRuntime = DEFAULT
+) -> Tensor:
+    """A new tensor that shares memory with ``array``; see :func:`tensor` for the rest.
+
+    Writing into ``array`` later changes the tensor, and a backward computes with
+    what it then finds: do not write while a graph that uses the tensor is alive.
+
+    Raises:
+        TensorTypeError: if ``array`` is not exactly an ndarray.
+    """
+    if type(array) is not ndarray:
+        raise TensorTypeError(
+            f"from_numpy() shares memory with an ndarray, got {type(array).__name__}; "
+            "use sweepgrad.tensor(...) to copy other values"
+        )
+    _check_kind(array)
+    if requires_grad:
+        if array.dtype.kind not in "fc":
+            raise _untrackable(array.dtype)
+        return _leaf(array, runtime)
+    return untracked(array)
+
+
+def _plain(value: Any) -> Any:
+    """Unwrap tensors; refuse ndarray subclasses, whose extra meaning would be lost."""
+    if type(value) is Tensor:
+        return value._data
+    if isinstance(value, ndarray):
+        raise TensorTypeError(
+            f"tensors are made of plain ndarrays, got {type(value).__name__}; "
+            "pass np.asarray(value) if dropping what the subclass adds is right"
+        )
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _check_kind(data: NDArray[Any]) -> None:
+    if data.dtype.kind not in "fciub":
+        raise DtypeError(
+            f"a tensor holds numbers or booleans, got dtype {data.dtype}; "
+            "convert the array first, for instance with .astype(np.float64)"
+        )
+
+
+def _untrackable(dtype: np.dtype[Any]) -> DtypeError:
+    return DtypeError(
+        f"requires_grad=True needs a floating or complex dtype, got {dtype}, which has no "
+        "gradient; pass dtype=np.float32 or np.float64"
+    )
+
+
+def node_of(value: Tensor, operation: str) -> Node:
+    """The node of a tracked tensor.
+
+    Raises:
+        NotTrackedError: if it is untracked.
+    """
+    node = value._node
+    if node is None:
+        raise NotTrackedError(
+            f"{operation} needs a tracked tensor, this one has shape {value.shape} and is not: it "
+            "was made without requires_grad=True, from untracked tensors, with .detach(), or "
+            "inside no_grad()"
+        )
+    return node
+
+
+def _tensor_of(
+    runtime: GraphRuntime, array: ArrayLike | Tensor, dtype: DTypeLike | None, requires_grad: bool
+) -> Tensor:
+    return tensor(array, dtype, requires_grad, runtime)
+
+
+GraphRuntime.make_tensor = _tensor_of

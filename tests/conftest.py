@@ -1,0 +1,37 @@
+"""What every test gets: checked locks, no lost exception in a thread or finalizer, a clean slate."""
+
+import gc
+import os
+
+os.environ.setdefault("SWEEPGRAD_CHECK_LOCKS", "1")
+
+import pytest
+
+from sweepgrad.graph import DEFAULT, ORDER
+
+
+@pytest.fixture(autouse=True)
+def lock_order_is_respected():
+    """Fail the test that saw a wrong lock order, also when the code swallowed the exception."""
+    ORDER.violations.clear()
+    yield
+    violations, ORDER.violations[:] = list(ORDER.violations), []
+    assert not violations, "\n\n".join(violations)
+
+
+@pytest.fixture
+def baseline():
+    """The statistics before the test, after a collection and a sweep; they must come back.
+
+    Use it where a test claims that nothing is left behind.
+    """
+    gc.collect()
+    DEFAULT.graph_cleanup()
+    before = DEFAULT.memory_report()
+    yield before
+    gc.collect()
+    DEFAULT.graph_cleanup()
+    DEFAULT.check_valid()
+    after = DEFAULT.memory_report()
+    kept = ("graphs", "nodes", "leaves", "tips", "saved_bytes", "pending_drops")
+    assert {k: getattr(after, k) for k in kept} == {k: getattr(before, k) for k in kept}
