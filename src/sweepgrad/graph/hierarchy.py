@@ -24,11 +24,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from time import perf_counter
 from types import FrameType
 from typing import Any
 
 from sweepgrad.errors import LockOrderError
-from sweepgrad.sync import Lock, Primitives, ThreadState
+from sweepgrad.sync import Lock, Primitives, ThreadState, get_ident
 
 
 class Rank(enum.IntEnum):
@@ -148,17 +149,33 @@ class OrderChecker:
         taken: how often each class was taken.
         violations: one message per wrong order seen, also when the exception
             that reported it was swallowed.
+        waiting: for each thread that waits, by identity, the lock and the stack.
+        longest_wait: seconds of the longest wait for any lock.
     """
 
     edges: dict[tuple[Rank, Rank], Edge] = field(default_factory=dict)
     taken: dict[Rank, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
+    waiting: dict[int, tuple[RankedLock, Stack]] = field(default_factory=dict)
+    longest_wait: float = 0.0
 
     def reset(self) -> None:
-        """Forget everything observed so far."""
+        """Forget everything observed so far, except who is waiting now."""
         self.edges.clear()
         self.taken.clear()
         self.violations.clear()
+        self.longest_wait = 0.0
+
+    def wait_for_graph(self) -> str:
+        """Who waits for which lock, who holds it, and where each was taken; for hang reports."""
+        lines = []
+        for thread, (lock, stack) in list(self.waiting.items()):
+            holder = lock.holder
+            lines.append(f"thread {thread} waits for {lock!r} here:\n{format_stack(stack)}")
+            if holder is not None:
+                taken = format_stack(holder[1])
+                lines.append(f"  which thread {holder[0]} holds since here:\n{taken}")
+        return "\n".join(lines) or "no thread waits for a lock of sweepgrad"
 
     def before_wait(self, lock: RankedLock, state: ThreadState) -> None:
         """Refuse ``lock`` if waiting for it is against the hierarchy."""
@@ -219,13 +236,15 @@ class RankedLock:
     address and would look like one lock with two places in the order.
     """
 
-    __slots__ = ("_inner", "_threads", "rank", "serial")
+    __slots__ = ("_inner", "_threads", "holder", "rank", "serial")
 
     def __init__(self, primitives: Primitives, rank: Rank, serial: int) -> None:
         self._inner = primitives.lock()
         self._threads = primitives.threads
         self.rank = rank
         self.serial = serial
+        #: Identity and stack of the thread that holds the lock, or None.
+        self.holder: tuple[int, Stack] | None = None
 
     def __repr__(self) -> str:
         return f"{self.rank.name} lock {self.serial}"
@@ -234,11 +253,36 @@ class RankedLock:
         state: ThreadState = self._threads.state
         if blocking:
             ORDER.before_wait(self, state)
-        if not self._inner.acquire(blocking, timeout):
-            return False
-        ORDER.after_taken(self, state.held)
-        state.held.append(Held(self, capture_stack()))
+        taken: list[bool] = []
+        try:
+            # One C call takes the lock and notes it, so that an interrupt cannot fall
+            # between the two.
+            taken.extend(map(self._inner.acquire, (False,)))
+            if not taken[0]:
+                if not blocking:
+                    return False
+                self._wait(taken, timeout)
+                if not taken[-1]:
+                    return False
+            ORDER.after_taken(self, state.held)
+            stack = capture_stack()
+            state.held.append(Held(self, stack))
+            self.holder = (get_ident(), stack)
+        except BaseException:
+            if any(taken):
+                self.release()
+            raise
         return True
+
+    def _wait(self, taken: list[bool], timeout: float) -> None:
+        me = get_ident()
+        start = perf_counter()
+        ORDER.waiting[me] = (self, capture_stack())
+        try:
+            taken.extend(map(self._inner.acquire, (True,), (timeout,)))
+        finally:
+            ORDER.waiting.pop(me, None)
+        ORDER.longest_wait = max(ORDER.longest_wait, perf_counter() - start)
 
     def release(self) -> None:
         held: list[Held] = self._threads.state.held
@@ -246,6 +290,7 @@ class RankedLock:
             if held[position].lock is self:
                 del held[position]
                 break
+        self.holder = None
         self._inner.release()
 
     def locked(self) -> bool:

@@ -182,7 +182,7 @@ def find(node: Node) -> Graph:
 class GraphLocator:
     """The weak directory of one runtime's graphs, and the only place that merges them."""
 
-    __slots__ = ("_directory", "_runtime", "lock")
+    __slots__ = ("_directory", "_runtime", "lock", "merges")
 
     def __init__(self, runtime: GraphRuntime) -> None:
         self._runtime = runtime
@@ -190,6 +190,8 @@ class GraphLocator:
         #: never shows a merge half-done and a merge never has to start again.
         #: Never under it: user code, destructors, waiting for SWEEP.
         self.lock = make_lock(runtime.primitives, Rank.LOCATOR, runtime.serial)
+        #: How many merges there have been.  Written under the lock.
+        self.merges = 0
         #: Weak references to graphs.  Changed by set.add and set.discard alone, each
         #: one C call on every build, also as a weak reference's callback.
         self._directory: set[weakref.ref[Graph]] = set()
@@ -241,6 +243,7 @@ class GraphLocator:
             if first.serial > second.serial:
                 first, second = second, first
             under_pair(first.lock, second.lock, lambda: _merge_locked(first, second, garbage))
+            self.merges += 1
             survivor = second if first.forward is second else first
         return survivor
 

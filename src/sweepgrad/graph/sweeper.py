@@ -51,13 +51,15 @@ class SweepReport:
 class Sweeper:
     """Runs full sweeps of one runtime, one at a time."""
 
-    __slots__ = ("_runtime", "lock")
+    __slots__ = ("_runtime", "lock", "sweeps")
 
     def __init__(self, runtime: GraphRuntime) -> None:
         self._runtime = runtime
         #: Rank SWEEP, outermost.  One full sweep at a time.  Taken by ``sweep`` alone.
         #: Never under it: user code, destructors of saved values.
         self.lock = make_lock(runtime.primitives, Rank.SWEEP, runtime.serial)
+        #: How many full sweeps there have been.  Written under the lock.
+        self.sweeps = 0
 
     def sweep(self) -> SweepReport:
         """Sweep every graph; see ``GraphRuntime.graph_cleanup``."""
@@ -72,6 +74,7 @@ class Sweeper:
                 state.sweeping = True
                 state.discarding = True  # what is freed waits until SWEEP is released
                 report = self._sweep_locked()
+                self.sweeps += 1
         finally:
             state.sweeping = False
             state.discarding = outer_discards
