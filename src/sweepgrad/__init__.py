@@ -4,6 +4,7 @@ See README.md for the promise, docs/ for the reasons.
 """
 
 from sweepgrad.errors import (
+    DatasetError,
     DtypeError,
     GradientError,
     GraphConsumedError,
@@ -14,6 +15,7 @@ from sweepgrad.errors import (
     NotTrackedError,
     ReentrantCallError,
     RuntimeMismatchError,
+    SettingError,
     ShapeError,
     SweepgradError,
     TensorTypeError,
@@ -45,6 +47,7 @@ def operations() -> list[str]:
 globals().update(public_operations())
 
 __all__ = [
+    "DatasetError",
     "DtypeError",
     "GradientError",
     "Gradients",
@@ -58,6 +61,7 @@ __all__ = [
     "NotTrackedError",
     "ReentrantCallError",
     "RuntimeMismatchError",
+    "SettingError",
     "ShapeError",
     "SweepReport",
     "SweepgradError",
@@ -74,4 +78,4 @@ __all__ = [
     "tensor",
     "value_and_grad",
 ]
-__all__ += operations()
+__all__.extend(operations())

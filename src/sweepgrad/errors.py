@@ -70,3 +70,11 @@ class RuntimeMismatchError(SweepgradError, ValueError):
 
 class InvariantError(SweepgradError, AssertionError):
     """``check_valid()`` found a structure that contradicts itself."""
+
+
+class SettingError(SweepgradError, ValueError):
+    """A setting (a learning rate, a layer size, a number of threads, …) is out of its range."""
+
+
+class DatasetError(SweepgradError):
+    """A data file of the package is missing or damaged."""
