@@ -16,11 +16,23 @@ from typing import Any
 
 import numpy as np
 
-from sweepgrad.ops import arithmetic
+from sweepgrad.ops import (
+    arithmetic,
+    indexing,
+    joining,
+    products,
+    shape,
+)
 from sweepgrad.ops.numpy_protocol import FUNCTIONS, UFUNCS
 from sweepgrad.tensor import Tensor
 
-CHAPTERS: tuple[Any, ...] = (arithmetic,)
+CHAPTERS: tuple[Any, ...] = (
+    arithmetic,
+    products,
+    shape,
+    indexing,
+    joining,
+)
 
 
 def install() -> None:

@@ -81,6 +81,8 @@ def primitive(name: str, forward: Callable[..., Any], **rules: Backward) -> Call
         or whatever :func:`~sweepgrad.ops.declare.operand` accepts.
     """
     parameters = tuple(inspect.signature(forward).parameters)
+    if len(rules) == 1 and parameters[0] in rules:
+        return _of_one_operand(name, forward, parameters, rules[parameters[0]])
     operands = tuple((parameters.index(key), key) for key in rules)
     variants: dict[tuple[str, ...], _Variant] = {}
 
@@ -115,6 +117,60 @@ def primitive(name: str, forward: Callable[..., Any], **rules: Backward) -> Call
 
     apply.__name__ = apply.__qualname__ = name
     return apply
+
+
+def _of_one_operand(
+    name: str, forward: Callable[..., Any], parameters: tuple[str, ...], rule: Backward
+) -> Callable[..., Tensor]:
+    """A primitive whose first argument is its only operand: the shortest path for views.
+
+    Nothing is looked up at run time, because there is one choice of tracked operands.
+    """
+    variant = _Variant(name, parameters, {parameters[0]: rule}, parameters[:1])
+    needs, declared = variant.needs, variant.rule
+    saves_arrays = any(need.of == "value" for need in needs)
+
+    def apply(x: Any, *constants: Any) -> Tensor:
+        if type(x) is Tensor:
+            data, parent = x._data, x._node
+        else:
+            data, parent = operand(x), None
+        out = forward(data, *constants)
+        if type(out) is not ndarray:
+            out = np.asarray(out)
+        result = new_tensor(Tensor)
+        result._data = out
+        if parent is None or not is_recording():
+            result._node = None
+            return result
+        values = (data, *constants)
+        saved = tuple([need.take(out, values) for need in needs])
+        nbytes = saved_bytes(saved) if saves_arrays else 0
+        result._node = register_one(result, parent, declared, saved, nbytes)
+        return result
+
+    apply.__name__ = apply.__qualname__ = name
+    return apply
+
+
+def rule_operation(name: str, forward: Callable[..., Any], **rules: Backward) -> Callable[..., Any]:
+    """A primitive for use inside rules, which run on arrays and on tensors alike.
+
+    On arrays it is ``forward`` itself and gives an array; with a tensor among
+    the operands it is the declared operation.
+    """
+    operation = primitive(name, forward, **rules)
+    parameters = tuple(inspect.signature(forward).parameters)
+    positions = tuple(parameters.index(key) for key in rules)
+
+    def run(*arguments: Any) -> Any:
+        for position in positions:
+            if type(arguments[position]) is Tensor:
+                return operation(*arguments)
+        return forward(*arguments)
+
+    run.__name__ = run.__qualname__ = name
+    return run
 
 
 def register(result: Tensor, parents: Sequence[Node], rule: Rule, saved: tuple[Any, ...]) -> None:
