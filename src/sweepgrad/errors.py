@@ -78,3 +78,7 @@ class SettingError(SweepgradError, ValueError):
 
 class DatasetError(SweepgradError):
     """A data file of the package is missing or damaged."""
+
+
+class LabelError(SweepgradError, IndexError):
+    """A class label, or an index into an embedding, is outside the range it indexes."""

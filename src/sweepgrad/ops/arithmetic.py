@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator as python_operator
 from typing import Any
 
 import numpy as np
 
 from sweepgrad.ops.declare import binary, reflected, unary
+from sweepgrad.tensor import Tensor
 
 add = binary("add", np.add, x=lambda g: g, y=lambda g: g, doc="``x + y``; dx = g, dy = g.")
 
@@ -57,7 +59,24 @@ power = binary(
 )
 
 
+def _compared(name: str, compare: Any) -> Any:
+    """A comparison operator: NumPy's on the values, giving a plain array of booleans."""
+
+    def operator(self: Tensor, other: Any) -> Any:
+        return compare(self._data, other._data if type(other) is Tensor else other)
+
+    operator.__name__ = operator.__qualname__ = name
+    operator.__doc__ = "Compare the values element by element; a plain array of booleans."
+    return operator
+
+
 METHODS = {
+    "__lt__": _compared("__lt__", python_operator.lt),
+    "__le__": _compared("__le__", python_operator.le),
+    "__gt__": _compared("__gt__", python_operator.gt),
+    "__ge__": _compared("__ge__", python_operator.ge),
+    "__eq__": _compared("__eq__", python_operator.eq),
+    "__ne__": _compared("__ne__", python_operator.ne),
     "__add__": add,
     "__radd__": add,
     "__sub__": subtract,

@@ -17,10 +17,14 @@ from typing import Any
 import numpy as np
 
 from sweepgrad.ops import (
+    activations,
     arithmetic,
+    elementwise,
     indexing,
     joining,
+    neural,
     products,
+    reductions,
     shape,
 )
 from sweepgrad.ops.numpy_protocol import FUNCTIONS, UFUNCS
@@ -28,6 +32,10 @@ from sweepgrad.tensor import Tensor
 
 CHAPTERS: tuple[Any, ...] = (
     arithmetic,
+    elementwise,
+    activations,
+    reductions,
+    neural,
     products,
     shape,
     indexing,

@@ -1,0 +1,282 @@
+"""Softmax, and the losses of classification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweepgrad.errors import LabelError, SettingError, ShapeError
+from sweepgrad.ops.elementwise import where
+from sweepgrad.ops.primitive import primitive
+from sweepgrad.ops.reductions import as_float, finite_peak
+from sweepgrad.ops.rules import plain
+from sweepgrad.tensor import Tensor
+
+
+def _log_softmax_forward(x: NDArray[Any], axis: Any) -> NDArray[Any]:
+    shifted: NDArray[Any] = x - finite_peak(x, axis)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        return shifted - np.log(np.add.reduce(np.exp(shifted), axis=axis, keepdims=True))
+
+
+def _softmax_forward(x: NDArray[Any], axis: Any) -> NDArray[Any]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        result: NDArray[Any] = np.exp(x - finite_peak(x, axis))
+        return result / np.add.reduce(result, axis=axis, keepdims=True)
+
+
+_log_softmax = primitive(
+    "log_softmax",
+    _log_softmax_forward,
+    x=lambda g, ans, axis: g - np.exp(ans) * g.sum(axis=axis, keepdims=True),
+)
+_softmax = primitive(
+    "softmax",
+    _softmax_forward,
+    x=lambda g, ans, axis: ans * (g - (g * ans).sum(axis=axis, keepdims=True)),
+)
+
+
+def softmax(x: Any, axis: Any = -1) -> Tensor:
+    """exp(x) / sum(exp(x)) over ``axis``, without overflow; dx = y (g - sum(g y)).
+
+    Args:
+        axis: the axis, or tuple of axes, of the classes.
+    """
+    return _softmax(as_float(x), axis)
+
+
+def log_softmax(x: Any, axis: Any = -1) -> Tensor:
+    """log(softmax(x)), accurate where softmax is tiny; dx = g - softmax(x) sum(g).
+
+    An entry of -inf gives -inf, and every gradient stays finite.
+
+    Args:
+        axis: the axis, or tuple of axes, of the classes.
+    """
+    return _log_softmax(as_float(x), axis)
+
+
+# --- cross-entropy ------------------------------------------------------------------------
+
+
+def _label_loss_forward(
+    x: NDArray[Any],
+    labels: NDArray[Any],
+    hard: NDArray[Any],
+    smooth: NDArray[Any] | None,
+    reduced: bool,
+    kept: list[NDArray[Any]],
+) -> NDArray[Any]:
+    """-sum_c q_c log_softmax(x)_c per row, or summed over the rows.
+
+    q is ``hard`` at the row's label plus, for every class, ``smooth``.  Rows and
+    classes are (n,) and (n, classes).  ``kept`` receives what the rule needs:
+    the peak of each row and the sum of exp(x - peak).
+    """
+    peak = finite_peak(x, -1)
+    shifted = x - peak
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        total = np.add.reduce(np.exp(shifted), axis=-1, keepdims=True)
+        logs = np.log(total)
+        picked = shifted[np.arange(len(labels)), labels] - logs[:, 0]
+        loss = np.where(hard == 0, 0.0, -hard * picked)
+        if smooth is not None:
+            loss = loss - np.where(smooth == 0, 0.0, smooth * (shifted - logs)).sum(axis=-1)
+    kept += (peak, total)
+    return np.add.reduce(loss) if reduced else loss
+
+
+def _label_loss_rule(
+    g: Any,
+    x: Any,
+    labels: NDArray[Any],
+    hard: NDArray[Any],
+    smooth: NDArray[Any] | None,
+    reduced: bool,
+    kept: list[NDArray[Any]],
+) -> Any:
+    """g (q_total softmax(x) - q)."""
+    rows = np.arange(len(labels))
+    if type(g) is Tensor or type(x) is Tensor:
+        q = np.zeros(x.shape, x.dtype) if smooth is None else smooth.copy()
+        q[rows, labels] += hard
+        g = g if reduced else g.reshape((-1, 1))
+        return g * (_softmax(x, -1) * q.sum(axis=-1, keepdims=True) - q)
+    peak, total = kept
+    result = np.exp(x - peak)
+    weight = hard if smooth is None else hard + np.add.reduce(smooth, axis=-1)
+    result *= (g * weight)[:, None] / total  # the rule's own array: nobody else has it
+    result[rows, labels] -= g * hard
+    if smooth is not None:
+        result -= smooth * (g if reduced else g[:, None])
+    return result
+
+
+_label_loss = primitive("cross_entropy", _label_loss_forward, x=_label_loss_rule)
+
+
+def cross_entropy(
+    x: Any,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+    axis: int = -1,
+) -> Tensor:
+    """-sum_c q_c log_softmax(x)_c; dx = g (softmax(x) - q) for class weights of 1.
+
+    Args:
+        x: unnormalised scores, with the classes along ``axis``.
+        target: integer labels of x's shape without ``axis``, or probabilities q
+            of x's shape (which may be tracked: dq = -g log_softmax(x)).
+        weight: a weight for each class, which multiplies q.
+        ignore_index: integer labels of this value have loss and gradient 0 and
+            do not count in the mean.
+        reduction: "mean" (with integer labels weighted by ``weight``; 0 if all
+            are ignored), "sum", or "none" for one loss per label.
+        label_smoothing: q becomes (1 - s) q + s / number of classes.
+
+    Thread safety: as every operation, any thread.
+
+    Raises:
+        LabelError: for a label outside the classes.
+        ShapeError, DtypeError, SettingError: for arguments that do not fit.
+    """
+    check_reduction("cross_entropy", reduction)
+    if not 0 <= label_smoothing <= 1:
+        raise SettingError(f"label_smoothing is between 0 and 1, got {label_smoothing!r}")
+    x = as_float(x)
+    if x.ndim == 0:
+        raise ShapeError("cross_entropy needs scores with an axis of classes, got a single number")
+    if axis not in (-1, x.ndim - 1):
+        x = np.moveaxis(x, axis, -1)
+    goal = target if type(target) is Tensor else np.asarray(target)
+    weights = None if weight is None else _class_weights(weight, x.shape[-1], x.dtype)
+    if goal.dtype.kind in "iu":
+        labels = Labels(plain(goal), x.shape, x.dtype, weights, ignore_index, reduction)
+        return _of_labels(x, labels, reduction, label_smoothing)
+    if axis not in (-1, goal.ndim - 1):
+        goal = np.moveaxis(goal, axis, -1)  # type: ignore[type-var]
+    return _of_probabilities(x, goal, weights, reduction, label_smoothing)
+
+
+class Labels:
+    """Integer labels, checked and flat, with what each row counts.
+
+    Attributes:
+        index: the labels, 0 where ignored.
+        counts: 1, or 0 where ignored, divided by the divisor of the reduction.
+        hard: counts times the weight of the label's class.
+        weights: the class weights, or None.
+        shape: the labels' own shape.
+    """
+
+    __slots__ = ("counts", "hard", "index", "shape", "weights")
+
+    def __init__(
+        self,
+        labels: NDArray[Any],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        weights: NDArray[Any] | None,
+        ignore_index: int,
+        reduction: str,
+    ) -> None:
+        if labels.shape != shape[:-1]:
+            raise ShapeError(
+                f"labels have shape {labels.shape} but the scores, of shape {shape} with the "
+                f"classes last, need labels of shape {shape[:-1]}"
+            )
+        self.shape = labels.shape
+        flat = labels.reshape(-1)
+        valid = flat != ignore_index
+        outside = valid & ((flat < 0) | (flat >= shape[-1]))
+        if outside.any():
+            raise LabelError(
+                f"label {flat[outside][0]} is outside the {shape[-1]} classes; labels run from 0 "
+                f"to {shape[-1] - 1}, and rows to leave out have ignore_index={ignore_index}"
+            )
+        self.index = np.where(valid, flat, 0)
+        self.weights = weights
+        self.counts = valid.astype(dtype)
+        self.hard = self.counts if weights is None else self.counts * weights[self.index]
+        if reduction == "mean":
+            divisor = np.add.reduce(self.hard)
+            if divisor != 0:
+                self.hard = self.hard / divisor
+                self.counts = self.counts / divisor
+
+    def rows_of(self, x: Any) -> Any:
+        """The scores as (rows, classes)."""
+        return x if x.ndim == 2 else x.reshape((len(self.index), x.shape[-1]))
+
+    def shaped(self, loss: Tensor, reduction: str) -> Tensor:
+        """A loss per row, in the labels' shape."""
+        return loss if reduction != "none" or len(self.shape) == 1 else loss.reshape(self.shape)
+
+
+def _of_labels(x: Any, labels: Labels, reduction: str, smoothing: float) -> Tensor:
+    hard, smooth = labels.hard, None
+    if smoothing:
+        classes = x.shape[-1]
+        per_class = np.full(classes, smoothing / classes, x.dtype)
+        if labels.weights is not None:
+            per_class *= labels.weights
+        hard = hard * (1 - smoothing)
+        smooth = labels.counts[:, None] * per_class
+    rows = labels.rows_of(x)
+    loss = _label_loss(rows, labels.index, hard, smooth, reduction != "none", [])
+    return labels.shaped(loss, reduction)
+
+
+def _of_probabilities(
+    x: Any, target: Any, weights: NDArray[Any] | None, reduction: str, smoothing: float
+) -> Tensor:
+    if target.shape != x.shape or target.dtype.kind != "f":
+        raise ShapeError(
+            f"target has shape {target.shape} and dtype {target.dtype}; for scores of shape "
+            f"{x.shape} (classes last) it is integer labels of shape {x.shape[:-1]} or "
+            "probabilities of the scores' shape"
+        )
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / x.shape[-1]
+    logs = log_softmax(x)
+    # 0 * -inf would be NaN: a class that cannot occur and does not occur costs nothing.
+    impossible = np.equal(plain(target), 0) & np.isneginf(plain(logs))
+    if impossible.any():
+        logs = where(impossible, 0.0, logs)
+    terms = target * logs if weights is None else target * logs * weights
+    loss: Tensor = -terms.sum(axis=-1)
+    if reduction == "mean":
+        return loss.sum() / max(loss.size, 1)
+    return loss.sum() if reduction == "sum" else loss
+
+
+def check_reduction(operation: str, reduction: str) -> None:
+    """Refuse a reduction that is none of the three.
+
+    Raises:
+        SettingError: if it is not.
+    """
+    if reduction not in ("none", "mean", "sum"):
+        raise SettingError(
+            f"{operation} reduces by 'none', 'mean' or 'sum', got reduction={reduction!r}"
+        )
+
+
+def _class_weights(weight: Any, classes: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    weights = np.asarray(plain(weight), dtype)
+    if weights.shape != (classes,):
+        raise ShapeError(
+            f"class weights have shape {weights.shape}; {classes} classes need ({classes},)"
+        )
+    return weights
+
+
+METHODS = {"softmax": softmax, "log_softmax": log_softmax}
+NUMPY: dict[Any, Any] = {}
+PUBLIC = {"softmax": softmax, "log_softmax": log_softmax, "cross_entropy": cross_entropy}
