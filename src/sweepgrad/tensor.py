@@ -22,12 +22,15 @@ from sweepgrad.graph import DEFAULT, GraphRuntime, Node
 
 if TYPE_CHECKING:
     from sweepgrad.gradients import Gradients
+    from sweepgrad.methods import InstalledMethods
+else:
+    InstalledMethods = object  # sweepgrad.ops installs them on the class itself
 
 ndarray = np.ndarray
 
 
 @final
-class Tensor:
+class Tensor(InstalledMethods):
     """A value that remembers how it was computed.
 
     Made by :func:`tensor` and :func:`from_numpy`, or by operations on tensors.
@@ -318,39 +321,6 @@ class Tensor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (self._data, self.requires_grad)
-
-    if TYPE_CHECKING:  # installed by sweepgrad.ops
-        __add__: Callable[[Any], Tensor]
-        __radd__: Callable[[Any], Tensor]
-        __sub__: Callable[[Any], Tensor]
-        __rsub__: Callable[[Any], Tensor]
-        __mul__: Callable[[Any], Tensor]
-        __rmul__: Callable[[Any], Tensor]
-        __truediv__: Callable[[Any], Tensor]
-        __rtruediv__: Callable[[Any], Tensor]
-        __pow__: Callable[[Any], Tensor]
-        __rpow__: Callable[[Any], Tensor]
-        __matmul__: Callable[[Any], Tensor]
-        __rmatmul__: Callable[[Any], Tensor]
-        __neg__: Callable[[], Tensor]
-        __abs__: Callable[[], Tensor]
-        __lt__: Callable[[Any], NDArray[np.bool_]]
-        __le__: Callable[[Any], NDArray[np.bool_]]
-        __gt__: Callable[[Any], NDArray[np.bool_]]
-        __ge__: Callable[[Any], NDArray[np.bool_]]
-        T: Tensor
-
-        def __getitem__(self, index: Any) -> Tensor: ...
-        def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor: ...
-        def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor: ...
-        def reshape(self, *shape: Any) -> Tensor: ...
-        def transpose(self, *axes: Any) -> Tensor: ...
-        def astype(self, dtype: DTypeLike) -> Tensor: ...
-        def exp(self) -> Tensor: ...
-        def log(self) -> Tensor: ...
-        def tanh(self) -> Tensor: ...
-        def relu(self) -> Tensor: ...
-        def argmax(self, axis: int | None = None) -> NDArray[np.intp]: ...
 
 
 #: Makes a tensor without running ``Tensor.__init__``; the caller sets both fields.
