@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweepgrad.errors import ShapeError
 from sweepgrad.graph import (
     ANSWER,
     Node,
@@ -58,21 +59,35 @@ class _Variant:
         parameters: Sequence[str],
         rules: dict[str, Backward],
         tracked: Sequence[str],
+        together: Backward | None = None,
     ) -> None:
-        names = list(dict.fromkeys(need for t in tracked for need in wants(rules[t])))
+        joint = together if together is not None and len(tracked) == len(rules) else None
+        asking = [rules[t] for t in tracked] + ([joint] if joint is not None else [])
+        names = list(dict.fromkeys(need for rule in asking for need in wants(rule)))
         self.needs = [_Need(need, parameters, tracked) for need in names]
         parts = tuple(
             (rules[t], tuple(names.index(need) for need in wants(rules[t]))) for t in tracked
         )
         roles = tuple(need.role for need in self.needs)
-        self.rule = Rule(name, combine(parts, len(names)), roles, parts)
+        whole = parts
+        if joint is not None:
+            whole = ((joint, tuple(names.index(need) for need in wants(joint))),)
+        self.rule = Rule(name, combine(whole, len(names)), roles, parts)
 
 
-def primitive(name: str, forward: Callable[..., Any], **rules: Backward) -> Callable[..., Tensor]:
+def primitive(
+    name: str,
+    forward: Callable[..., Any],
+    *,
+    together: Backward | None = None,
+    **rules: Backward,
+) -> Callable[..., Tensor]:
     """Declare an operation on a fixed number of operands and constants.
 
     Args:
         forward: takes arrays and constants, all positionally, and returns an array.
+        together: gives the gradients of all operands as a tuple, where they share
+            work; used instead of ``rules`` when every operand is tracked.
         rules: for each differentiable parameter of ``forward``, by name, its
             rule.  A rule gives a gradient of the operand's own shape and dtype.
 
@@ -99,7 +114,10 @@ def primitive(name: str, forward: Callable[..., Any], **rules: Backward) -> Call
                     tracked.append(key)
             elif value is not None:
                 values[position] = operand(value)
-        out = forward(*values)
+        try:
+            out = forward(*values)
+        except ValueError as error:
+            raise described(error, name, [values[position] for position, _ in operands]) from error
         if type(out) is not ndarray:
             out = np.asarray(out)
         result = new_tensor(Tensor)
@@ -110,13 +128,24 @@ def primitive(name: str, forward: Callable[..., Any], **rules: Backward) -> Call
             variant = variants.get(choice)
             if variant is None:
                 # Two threads may both make it; the variants are equal and either will do.
-                variant = variants[choice] = _Variant(name, parameters, rules, choice)
+                variant = variants[choice] = _Variant(name, parameters, rules, choice, together)
             saved = tuple([need.take(out, values) for need in variant.needs])
             register(result, parents, variant.rule, saved)
         return result
 
     apply.__name__ = apply.__qualname__ = name
     return apply
+
+
+def described(error: ValueError, name: str, operands: Sequence[Any]) -> ValueError:
+    """NumPy's complaint about shapes as ours, naming operation and shapes.
+
+    Subclasses (AxisError, LinAlgError) say what they mean and stay what they are.
+    """
+    if type(error) is not ValueError:
+        return error
+    shapes = ", ".join(str(value.shape) for value in operands if value is not None)
+    return ShapeError(f"{name} of shape {shapes}: {error}")
 
 
 def _of_one_operand(
@@ -135,7 +164,10 @@ def _of_one_operand(
             data, parent = x._data, x._node
         else:
             data, parent = operand(x), None
-        out = forward(data, *constants)
+        try:
+            out = forward(data, *constants)
+        except ValueError as error:
+            raise described(error, name, [data]) from error
         if type(out) is not ndarray:
             out = np.asarray(out)
         result = new_tensor(Tensor)
@@ -219,7 +251,10 @@ def variadic(
 
     def apply(tensors: Sequence[Any], *constants: Any) -> Tensor:
         arrays = [t._data if type(t) is Tensor else operand(t) for t in tensors]
-        out = np.asarray(forward(arrays, *constants))
+        try:
+            out = np.asarray(forward(arrays, *constants))
+        except ValueError as error:
+            raise described(error, name, arrays) from error
         result = new_tensor(Tensor)
         result._data = out
         result._node = None

@@ -1,171 +1,23 @@
-"""Products: matmul of every rank and NumPy's other products."""
+"""NumPy's other products, made of matmul, tensordot and multiplication."""
 
 from __future__ import annotations
 
-import math
 import operator
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
-from numpy.typing import NDArray
 
 from sweepgrad.errors import ShapeError
-from sweepgrad.graph import Node, Rule, is_recording, register_one, register_two
-from sweepgrad.ops.arguments import ndim_of, refuse_out
+from sweepgrad.ops.arguments import ndim_of, refuse_out, shape_of
 from sweepgrad.ops.arithmetic import multiply
-from sweepgrad.ops.declare import fit, operand, reflected
+from sweepgrad.ops.declare import fit
+from sweepgrad.ops.indexing import getitem
+from sweepgrad.ops.matmul import matmul
 from sweepgrad.ops.primitive import primitive
-from sweepgrad.tensor import Tensor, new_tensor
-
-ndarray = np.ndarray
-
-
-def _plane_x(g: Any, y: Any) -> Any:
-    return g.dot(y.T)
-
-
-def _plane_y(g: Any, x: Any) -> Any:
-    return x.T.dot(g)
-
-
-# The rules of two matrices of one dtype, which need no shape handling.
-_PLANE_OF_X = Rule("matmul", _plane_x, (None,), ((_plane_x, (0,)),))
-_PLANE_OF_Y = Rule("matmul", _plane_y, (None,), ((_plane_y, (0,)),))
-_PLANE_OF_BOTH = Rule(
-    "matmul",
-    lambda g, x, y: (g.dot(y.T), x.T.dot(g)),
-    (0, 1),
-    ((_plane_x, (1,)), (_plane_y, (0,))),
-)
-
-
-def _general_x(g: Any, y: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """g yᵀ over the last two axes, summed over the axes that broadcasting added or stretched."""
-    if len(shape) == 1:
-        if y.ndim == 1:
-            return fit(g * y, shape, dtype)
-        return fit((y @ g[..., None])[..., 0], shape, dtype)
-    if y.ndim == 1:
-        return fit(g[..., None] * y, shape, dtype)
-    if len(shape) == 2 and y.ndim > 2:
-        axes = (*range(y.ndim - 2), y.ndim - 1)
-        return fit(np.tensordot(g, y, (axes, axes)), shape, dtype)
-    return fit(g @ y.swapaxes(-1, -2), shape, dtype)
-
-
-def _general_y(g: Any, x: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """xᵀ g over the last two axes, summed over the axes that broadcasting added or stretched."""
-    if len(shape) == 1:
-        if x.ndim == 1:
-            return fit(g * x, shape, dtype)
-        return fit((x.swapaxes(-1, -2) @ g[..., None])[..., 0], shape, dtype)
-    if x.ndim == 1:
-        return fit(x[:, None] * g[..., None, :], shape, dtype)
-    if len(shape) == 2 and x.ndim > 2:
-        # One product of matrices instead of a stack of them that is then summed.
-        rows = math.prod(x.shape[:-1])
-        flat = x.reshape((rows, x.shape[-1])).T @ g.reshape((rows, g.shape[-1]))
-        return fit(flat, shape, dtype)
-    return fit(x.swapaxes(-1, -2) @ g, shape, dtype)
-
-
-_GENERAL_OF_X = Rule("matmul", _general_x, (None, None, None), ((_general_x, (0, 1, 2)),))
-_GENERAL_OF_Y = Rule("matmul", _general_y, (None, None, None), ((_general_y, (0, 1, 2)),))
-
-
-def _general_both(g: Any, x: Any, y: Any, of_x: Any, kind_x: Any, of_y: Any, kind_y: Any) -> Any:
-    return _general_x(g, y, of_x, kind_x), _general_y(g, x, of_y, kind_y)
-
-
-_GENERAL_OF_BOTH = Rule(
-    "matmul",
-    _general_both,
-    (0, 1, None, None, None, None),
-    ((_general_x, (1, 2, 3)), (_general_y, (0, 4, 5))),
-)
-
-
-def matmul(x: Any, y: Any) -> Tensor:
-    """``x @ y`` for any ranks NumPy allows; dx = g yᵀ, dy = xᵀ g over the last two axes.
-
-    Args:
-        x, y: at least one axis each.  One axis is a vector; more are stacks of
-            matrices, whose leading axes broadcast.
-
-    Dtypes: NumPy's promotion; each gradient has its operand's dtype.
-
-    Thread safety: any thread.
-
-    Raises:
-        ShapeError: if the shapes do not match; names both.
-    """
-    if type(x) is Tensor:
-        a, one = x._data, x._node
-    else:
-        a, one = operand(x), None
-    if type(y) is Tensor:
-        b, other = y._data, y._node
-    else:
-        b, other = operand(y), None
-    plane = a.ndim == 2 and b.ndim == 2
-    try:
-        # dot is the same product of two matrices, at half the overhead of the ufunc.
-        out = a.dot(b) if plane else np.matmul(a, b)
-    except ValueError as error:
-        raise _mismatch(a, b) from error
-    if type(out) is not ndarray:
-        out = np.asarray(out)
-    result = new_tensor(Tensor)
-    result._data = out
-    if (one is None and other is None) or not is_recording():
-        result._node = None
-    elif not plane or a.dtype is not b.dtype:
-        _register_general(result, a, b, one, other)
-    elif other is None:
-        assert one is not None
-        result._node = register_one(result, one, _PLANE_OF_X, (b,), b.nbytes)
-    elif one is None:
-        result._node = register_one(result, other, _PLANE_OF_Y, (a,), a.nbytes)
-    else:
-        nbytes = a.nbytes + b.nbytes
-        result._node = register_two(result, one, other, _PLANE_OF_BOTH, (a, b), nbytes)
-    return result
-
-
-def _register_general(
-    result: Tensor, a: NDArray[Any], b: NDArray[Any], one: Node | None, other: Node | None
-) -> None:
-    if other is None:
-        assert one is not None
-        saved: tuple[Any, ...] = (b, a.shape, a.dtype)
-        result._node = register_one(result, one, _GENERAL_OF_X, saved, b.nbytes)
-    elif one is None:
-        saved = (a, b.shape, b.dtype)
-        result._node = register_one(result, other, _GENERAL_OF_Y, saved, a.nbytes)
-    else:
-        saved = (a, b, a.shape, a.dtype, b.shape, b.dtype)
-        nbytes = a.nbytes + b.nbytes
-        result._node = register_two(result, one, other, _GENERAL_OF_BOTH, saved, nbytes)
-
-
-def _mismatch(a: NDArray[Any], b: NDArray[Any]) -> ShapeError:
-    if not a.ndim or not b.ndim:
-        return ShapeError(
-            f"matmul of shapes {a.shape} and {b.shape}: both operands need an axis; "
-            "use * to multiply by a scalar"
-        )
-    inner = a.shape[-1], b.shape[-2 if b.ndim > 1 else -1]
-    if inner[0] != inner[1]:
-        return ShapeError(
-            f"matmul of shapes {a.shape} and {b.shape}: the last axis of the first has length "
-            f"{inner[0]}, the axis of the second that it is summed with has length {inner[1]}; "
-            "transpose one of them (.T or .mT)"
-        )
-    return ShapeError(
-        f"matmul of shapes {a.shape} and {b.shape}: the leading axes {a.shape[:-2]} and "
-        f"{b.shape[:-2]} do not broadcast; each pair of lengths must be equal or contain a 1"
-    )
+from sweepgrad.ops.shape import moveaxis
+from sweepgrad.ops.shape import reshape as _reshape
+from sweepgrad.tensor import Tensor
 
 
 def _contracted(x_ndim: int, y_ndim: int, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -226,7 +78,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     Raises:
         ShapeError: if the lengths of the axes differ.
     """
-    pair = _contracted(np.ndim(a), np.ndim(b), axes)
+    pair = _contracted(ndim_of(a), ndim_of(b), axes)
     return _tensordot(a, b, pair)
 
 
@@ -246,20 +98,168 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return matmul(a, b)
 
 
-METHODS = {
-    "__matmul__": matmul,
-    "__rmatmul__": reflected(matmul),
-    "dot": dot,
-}
+def vdot(a: Any, b: Any, /) -> Any:
+    """``numpy.vdot``: the flattened operands' product, the first one conjugated."""
+    return matmul(_conjugate(_reshape(a, (-1,))), _reshape(b, (-1,)))
 
-NUMPY = {
+
+def inner(a: Any, b: Any, /) -> Any:
+    """``numpy.inner``: the sum of products over both operands' last axes."""
+    if not ndim_of(a) or not ndim_of(b):
+        return multiply(a, b)
+    return tensordot(a, b, (-1, -1))
+
+
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """``numpy.outer``: every product of an element of ``a`` with one of ``b``, a row for each."""
+    refuse_out("outer", out)
+    return multiply(_reshape(a, (-1, 1)), _reshape(b, (1, -1)))
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """``numpy.vecdot``: the product of vectors along an axis, the first operand conjugated."""
+    for x in (x1, x2):
+        if not ndim_of(x):
+            raise ShapeError("vecdot needs an axis in both operands; use * for scalars")
+    one, other = _at_the_end(x1, axis), _at_the_end(x2, axis)
+    if shape_of(one)[-1] != shape_of(other)[-1]:
+        raise ShapeError(
+            f"vecdot of shapes {shape_of(x1)} and {shape_of(x2)}: the lengths along axis {axis} "
+            "differ; they must be equal"
+        )
+    rows = _reshape(_conjugate(one), (*shape_of(one)[:-1], 1, shape_of(one)[-1]))
+    columns = _reshape(other, (*shape_of(other), 1))
+    product = matmul(rows, columns)
+    return _reshape(product, product.shape[:-2])
+
+
+def _at_the_end(x: Any, axis: int) -> Any:
+    return x if axis == -1 else moveaxis(x, axis, -1)
+
+
+def _conjugate(x: Any) -> Any:
+    """The complex conjugate; a real operand itself."""
+    kind = x.dtype.kind if type(x) is Tensor else np.asarray(x).dtype.kind
+    return np.conjugate(x) if kind == "c" else x
+
+
+def matvec(x1: Any, x2: Any, /) -> Any:
+    """``numpy.matvec``: stacks of matrices times stacks of vectors."""
+    product = matmul(x1, _reshape(x2, (*shape_of(x2), 1)))
+    return _reshape(product, product.shape[:-1])
+
+
+def vecmat(x1: Any, x2: Any, /) -> Any:
+    """``numpy.vecmat``: stacks of vectors, conjugated, times stacks of matrices."""
+    shape = shape_of(x1)
+    product = matmul(_reshape(_conjugate(x1), (*shape[:-1], 1, shape[-1])), x2)
+    return _reshape(product, (*product.shape[:-2], product.shape[-1]))
+
+
+def kron(a: Any, b: Any) -> Any:
+    """``numpy.kron``: a copy of ``b`` for each element of ``a``, times that element."""
+    of_a, of_b = shape_of(a), shape_of(b)
+    ndim = max(len(of_a), len(of_b))
+    of_a = (1,) * (ndim - len(of_a)) + of_a
+    of_b = (1,) * (ndim - len(of_b)) + of_b
+    spread_a = tuple(length for pair in zip(of_a, (1,) * ndim, strict=True) for length in pair)
+    spread_b = tuple(length for pair in zip((1,) * ndim, of_b, strict=True) for length in pair)
+    product = multiply(_reshape(a, spread_a), _reshape(b, spread_b))
+    return _reshape(product, tuple(m * n for m, n in zip(of_a, of_b, strict=True)))
+
+
+def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    """``numpy.linalg.multi_dot``: the product of several matrices, from left to right.
+
+    NumPy looks for the cheapest order; here the order is the one written, so that
+    the value and each gradient are the same for every shape.
+    """
+    refuse_out("multi_dot", out)
+    factors = list(arrays)
+    if len(factors) < 2:
+        raise ShapeError(f"multi_dot of {len(factors)} arrays; give at least two")
+    product = factors[0]
+    for factor in factors[1:]:
+        product = matmul(product, factor)
+    return product
+
+
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """``numpy.cross`` of vectors with three components.
+
+    Raises:
+        ShapeError: for another number of components.
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    one, other = _at_the_end(a, axisa), _at_the_end(b, axisb)
+    for x in (one, other):
+        if not ndim_of(x) or shape_of(x)[-1] != 3:
+            raise ShapeError(
+                f"cross of shapes {shape_of(a)} and {shape_of(b)}: both need 3 components along "
+                "the axis; add a third component that is 0 to vectors in the plane"
+            )
+    # (a₁b₂ - a₂b₁, a₂b₀ - a₀b₂, a₀b₁ - a₁b₀)
+    turned, twice = [1, 2, 0], [2, 0, 1]
+    product = getitem(one, (..., turned)) * getitem(other, (..., twice)) - getitem(
+        one, (..., twice)
+    ) * getitem(other, (..., turned))
+    return _at_the_end(product, -1) if axisc == -1 else moveaxis(product, -1, axisc)
+
+
+def _linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    return cross(x1, x2, axis=axis)
+
+
+def _linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    return tensordot(x1, x2, axes)
+
+
+def _linalg_outer(x1: Any, x2: Any, /) -> Any:
+    for x in (x1, x2):
+        if ndim_of(x) != 1:
+            raise ShapeError(
+                f"linalg.outer takes vectors, got shapes {shape_of(x1)} and {shape_of(x2)}; "
+                "use np.outer, which flattens"
+            )
+    return outer(x1, x2)
+
+
+METHODS = {"dot": dot}
+
+NUMPY: dict[Any, Any] = {
+    np.cross: cross,
     np.dot: dot,
-    np.matmul: matmul,
+    np.inner: inner,
+    np.kron: kron,
+    np.linalg.cross: _linalg_cross,
+    np.linalg.multi_dot: multi_dot,
+    np.linalg.outer: _linalg_outer,
+    np.linalg.tensordot: _linalg_tensordot,
+    np.linalg.vecdot: vecdot,
+    np.outer: outer,
     np.tensordot: tensordot,
+    np.vdot: vdot,
+    np.vecdot: vecdot,
+}
+NUMPY |= {
+    getattr(np, name): operation
+    for name, operation in (("matvec", matvec), ("vecmat", vecmat))  # new in NumPy 2.2
+    if hasattr(np, name)
 }
 
 PUBLIC = {
+    "cross": cross,
     "dot": dot,
-    "matmul": matmul,
+    "inner": inner,
+    "kron": kron,
+    "matvec": matvec,
+    "multi_dot": multi_dot,
+    "outer": outer,
     "tensordot": tensordot,
+    "vdot": vdot,
+    "vecdot": vecdot,
+    "vecmat": vecmat,
 }

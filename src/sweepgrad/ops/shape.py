@@ -49,18 +49,6 @@ _broadcast_to = primitive(
     x=lambda g, x_shape, x_dtype: fit(g, x_shape, x_dtype),
 )
 
-_astype = primitive(
-    "astype",
-    lambda x, dtype: x.astype(dtype),
-    x=lambda g, x_dtype: _converted(g, x_dtype),
-)
-
-
-def _converted(g: Any, dtype: np.dtype[Any]) -> Any:
-    if dtype.kind != "c" and g.dtype.kind == "c":
-        g = g.real
-    return g.astype(dtype)
-
 
 def _lengths(shape: Any) -> tuple[int, ...]:
     """A shape argument, a number or a sequence of numbers, as a tuple."""
@@ -239,21 +227,8 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
     return tuple(_broadcast_to(arg, shape) for arg in args)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Tensor:
-    """The values converted to a dtype, as ``numpy.astype``; dx = g converted back.
-
-    Conversion to integers or booleans has no gradient: the result is untracked.
-    """
-    del copy  # tensors are never written into, so whether memory is shared cannot be seen
-    goal = np.dtype(dtype)
-    if goal.kind not in "fc" and type(x) is Tensor:
-        return _astype(x.detach(), goal)
-    return _astype(x, goal)
-
-
 METHODS = {
     "T": property(_reversed_axes, doc="The axes reversed; dx = g with them reversed."),
-    "astype": astype,
     "flatten": flatten,
     "mT": property(matrix_transpose, doc=matrix_transpose.__doc__),
     "ravel": ravel,
@@ -278,11 +253,7 @@ NUMPY: dict[Any, Any] = {
     np.transpose: transpose,
 }
 
-if hasattr(np, "astype"):  # new in NumPy 2.1
-    NUMPY[np.astype] = astype
-
 PUBLIC = {
-    "astype": astype,
     "broadcast_arrays": broadcast_arrays,
     "broadcast_to": broadcast_to,
     "expand_dims": expand_dims,
