@@ -1,0 +1,5 @@
+"""The command line: ``sweepgrad train``, ``sweepgrad hotloop``, ``sweepgrad locks``."""
+
+from sweepgrad.cli.main import main
+
+__all__ = ["main"]
