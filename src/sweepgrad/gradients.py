@@ -10,8 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad import dispatch
-from sweepgrad.errors import GradientError, NoGradientError, TensorTypeError
-from sweepgrad.graph import ANSWER, Node, Request, Rule, enable_grad
+from sweepgrad.errors import GradientError, NoGradientError, SweepgradError, TensorTypeError
+from sweepgrad.graph import (
+    ANSWER,
+    Node,
+    Request,
+    Rule,
+    enable_grad,
+    is_recording,
+    register_one,
+)
 from sweepgrad.graph import backward as run_backward
 from sweepgrad.tensor import Tensor, new_tensor, node_of, tensor, untracked
 
@@ -113,10 +121,7 @@ def _seed(root: Tensor, gradient: Any, create_graph: bool) -> Any:
             )
         seed: Any = np.ones(data.shape, data.dtype)
         return untracked(seed) if create_graph else seed
-    if type(gradient) is Tensor:
-        values = gradient._data
-    else:
-        values = np.asarray(gradient)
+    values = gradient._data if type(gradient) is Tensor else _seed_array(gradient)
     if values.shape != data.shape:
         raise GradientError(
             f"gradient has shape {values.shape} but the tensor has shape {data.shape}; "
@@ -131,6 +136,17 @@ def _seed(root: Tensor, gradient: Any, create_graph: bool) -> Any:
         kept = gradient if type(gradient) is Tensor else untracked(values)
         return kept if kept.dtype == data.dtype else kept.astype(data.dtype)
     return values.astype(data.dtype)
+
+
+def _seed_array(gradient: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(gradient)
+    except SweepgradError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise GradientError(
+            f"gradient is no array: {error}; pass an array of the tensor's shape and dtype"
+        ) from error
 
 
 def _own(value: Any, handle: Tensor, taken: set[int], create_graph: bool) -> Any:
@@ -310,10 +326,23 @@ def value_and_grad(
     return wrapper
 
 
+#: The result is the operand, on a node of its own.
+_ALIAS = Rule("alias", lambda g: g)
+
+
 def _argument(value: Any) -> Tensor:
-    """A tracked argument stays itself, so that outer gradients flow; all else becomes a leaf."""
+    """The variable to differentiate by: a new leaf or, for a tracked argument, an alias of it.
+
+    The alias lets outer gradients flow and yet is not its argument: with the
+    argument itself, ``value_and_grad(lambda z: z * x)(x)`` would count the ``x``
+    that the function closes over as another use of ``z``.
+    """
     if type(value) is Tensor:
-        return value if value._node is not None else tensor(value, requires_grad=True)
+        if value._node is None or not is_recording():
+            return tensor(value, requires_grad=True)
+        alias = untracked(value._data)
+        alias._node = register_one(alias, value._node, _ALIAS, (), 0)
+        return alias
     array = np.asarray(value)
     return tensor(array if array.dtype.kind in "fc" else array.astype(float), requires_grad=True)
 

@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sweepgrad import dispatch
-from sweepgrad.errors import DtypeError, NotTrackedError, ShapeError, TensorTypeError
+from sweepgrad.errors import (
+    DtypeError,
+    NotTrackedError,
+    ShapeError,
+    SweepgradError,
+    TensorTypeError,
+)
 from sweepgrad.graph import DEFAULT, GraphRuntime, Node
 
 if TYPE_CHECKING:
@@ -142,8 +148,10 @@ class Tensor(InstalledMethods):
 
         Raises:
             ShapeError: if the shapes differ.
+            DtypeError: if the value does not convert to this tensor's dtype.
             TensorTypeError: if the tensor is the result of an operation.
         """
+        self._refuse_result("assign")
         new = self._new_value(value, "assign")
         runtime, key = self._swap_place()
         runtime.parameters.store(self, key, new)
@@ -159,8 +167,10 @@ class Tensor(InstalledMethods):
 
         Raises:
             ShapeError: if the result has another shape; nothing is replaced.
+            DtypeError: if it does not convert to this tensor's dtype; likewise.
             TensorTypeError: if the tensor is the result of an operation.
         """
+        self._refuse_result("update")
         runtime, key = self._swap_place()
         swap = runtime.parameters.replace
         while True:
@@ -171,15 +181,18 @@ class Tensor(InstalledMethods):
             if swap(self, key, current, new):
                 return
 
-    def _new_value(self, value: Any, operation: str) -> NDArray[Any]:
+    def _refuse_result(self, operation: str) -> None:
         if not self.is_leaf:
             raise TensorTypeError(
                 f"{operation}() replaces the value of a leaf (a parameter or constant), but this "
-                "tensor is the result of an operation; compute a new tensor instead"
+                f"tensor of shape {self.shape} is the result of an operation; compute a new "
+                "tensor instead"
             )
+
+    def _new_value(self, value: Any, operation: str) -> NDArray[Any]:
         old = self._data
         source = value._data if type(value) is Tensor else value
-        new = np.array(source, dtype=old.dtype)
+        new = converted(source, old.dtype, operation)
         if new.shape != old.shape:
             raise ShapeError(
                 f"{operation}() got shape {new.shape} for a tensor of shape {old.shape}; "
@@ -314,10 +327,13 @@ class Tensor(InstalledMethods):
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return tensor(self._data, requires_grad=self.requires_grad)
+        return self.__copy__()
 
     def __copy__(self) -> Tensor:
-        return tensor(self._data, requires_grad=self.requires_grad)
+        node = self._node
+        if node is None:
+            return untracked(self._data.copy())
+        return _leaf(self._data.copy(), runtime_of(node))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (self._data, self.requires_grad)
@@ -364,16 +380,17 @@ def tensor(
     Thread safety: any thread; takes no lock.
 
     Raises:
-        DtypeError: for object, string or structured arrays, and for a leaf whose
-            dtype is not floating or complex.
+        DtypeError: for object, string or structured arrays, an unknown ``dtype`` or one
+            that the values do not convert to, and for a leaf whose dtype is not
+            floating or complex.
+        ShapeError: for nested sequences of unequal lengths.
         TensorTypeError: for masked arrays and other subclasses of ndarray.
     """
-    if type(array) is ndarray:
-        data = array.astype(dtype) if dtype is not None else array.copy()
-        _check_kind(data)
+    if type(array) is ndarray and dtype is None:
+        data = array.copy()
     else:
-        data = np.array(_plain(array), dtype=dtype)
-        _check_kind(data)
+        data = converted(_plain(array), dtype, "tensor")
+    _check_kind(data)
     if requires_grad:
         if data.dtype.kind not in "fc":
             raise _untrackable(data.dtype)
@@ -409,7 +426,7 @@ def _plain(value: Any) -> Any:
     """Unwrap tensors; refuse ndarray subclasses, whose extra meaning would be lost."""
     if type(value) is Tensor:
         return value._data
-    if isinstance(value, ndarray):
+    if isinstance(value, ndarray) and type(value) is not ndarray:
         raise TensorTypeError(
             f"tensors are made of plain ndarrays, got {type(value).__name__}; "
             "pass np.asarray(value) if dropping what the subclass adds is right"
@@ -417,6 +434,45 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value
+
+
+def converted(value: Any, dtype: DTypeLike | None, operation: str) -> NDArray[Any]:
+    """A new array of ``value``; what NumPy cannot convert is a named error.
+
+    Raises:
+        DtypeError: if ``dtype`` is unknown, or a value does not convert to it.
+        ShapeError: for nested sequences of unequal lengths.
+    """
+    try:
+        return np.array(value, dtype=dtype)
+    except SweepgradError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        reason = error
+    try:
+        np.dtype(dtype)
+    except TypeError:
+        raise DtypeError(
+            f"{operation}() got dtype={dtype!r}, which is not a dtype; pass a NumPy dtype such as "
+            "np.float32 or np.float64"
+        ) from reason
+    if dtype is None or _is_ragged(value):
+        raise ShapeError(
+            f"{operation}() got nested sequences of unequal lengths, which make no array "
+            f"({reason}); give every row the same length"
+        ) from reason
+    raise DtypeError(
+        f"{operation}() got values that do not convert to dtype {np.dtype(dtype)}: {reason}; "
+        "convert them first"
+    ) from reason
+
+
+def _is_ragged(value: Any) -> bool:
+    try:
+        items = np.array(value, dtype=object)
+    except ValueError:
+        return True
+    return any(isinstance(item, (list, tuple, ndarray)) for item in items.flat)
 
 
 def _check_kind(data: NDArray[Any]) -> None:
@@ -432,6 +488,11 @@ def _untrackable(dtype: np.dtype[Any]) -> DtypeError:
         f"requires_grad=True needs a floating or complex dtype, got {dtype}, which has no "
         "gradient; pass dtype=np.float32 or np.float64"
     )
+
+
+def runtime_of(node: Node) -> GraphRuntime:
+    """The runtime that a node belongs to."""
+    return node.runtime if node.graph is None else node.graph.runtime
 
 
 def node_of(value: Tensor, operation: str) -> Node:

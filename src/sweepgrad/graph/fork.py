@@ -9,11 +9,13 @@ critical section (by a finalizer), where no lock can be waited for.
 
 from __future__ import annotations
 
+import os
 import weakref
 from typing import TYPE_CHECKING
 
-from sweepgrad.graph.hierarchy import Rank, acquire_rising, make_lock
-from sweepgrad.sync import NATIVE, Lock, register_at_fork
+from sweepgrad.graph.hierarchy import ORDER, Rank, acquire_rising, make_lock, release_all
+from sweepgrad.graph.section import leave, settle
+from sweepgrad.sync import NATIVE, Lock, get_ident, register_at_fork
 
 if TYPE_CHECKING:
     from sweepgrad.graph.locator import Graph
@@ -30,50 +32,94 @@ def live_runtimes() -> list[GraphRuntime]:
 
 
 class _Held:
-    """What the forking thread holds between the hooks; one fork at a time, by SWEEP."""
+    """What a forking thread holds between the hooks.  Also names that critical section."""
 
     def __init__(self) -> None:
+        #: Locks taken, none when the thread forks from inside a critical section.
         self.taken: list[Lock] = []
+        #: Graphs whose locks are among them: the child finds these whole.
         self.graphs: list[Graph] = []
 
 
-_forks: list[_Held] = []
+#: By thread identity, which the forking thread keeps in the child.
+_forks: dict[int, _Held] = {}
+
+#: The process whose locks are known to be in order.
+_renewed_in = os.getpid()
 
 
 def _before() -> None:
-    held = _Held()
+    held = _forks[get_ident()] = _Held()
     state = NATIVE.threads.state
-    if state.section is None and not state.sweeping:
-        live = live_runtimes()
-        acquire_rising((runtime.sweeper.lock for runtime in live), held.taken)
-        acquire_rising((runtime.locator.lock for runtime in live), held.taken)
-        graphs = [graph for runtime in live for graph in runtime.locator.list_locked()]
-        held.graphs = sorted(graphs, key=lambda graph: graph.serial)
-        acquire_rising((graph.lock for graph in held.graphs), held.taken)
-        for runtime in live:
-            acquire_rising(runtime.parameters.locks, held.taken)
-    _forks.append(held)
+    if state.section is not None or state.sweeping:
+        return
+    # A collection, or another library's hook, may call us before the locks are
+    # released; it is refused instead of waiting for a lock its own thread holds.
+    state.section = held
+    live = live_runtimes()
+    acquire_rising([runtime.sweeper.lock for runtime in live], held.taken)
+    acquire_rising([runtime.locator.lock for runtime in live], held.taken)
+    graphs = [graph for runtime in live for graph in runtime.locator.list_locked()]
+    graphs.sort(key=lambda graph: graph.serial)
+    acquire_rising([graph.lock for graph in graphs], held.taken)
+    held.graphs = graphs
+    for runtime in live:
+        acquire_rising(runtime.parameters.locks, held.taken)
 
 
 def _after_in_parent() -> None:
-    held = _forks.pop()
-    while held.taken:
-        held.taken.pop().release()
+    held = _forks.get(get_ident())
+    if held is None:
+        return
+    state = NATIVE.threads.state
+    try:
+        release_all(held.taken)
+    finally:
+        if state.section is held:
+            state.section = None
+    _forks.pop(get_ident(), None)
+    if state.section is None:
+        for graph in held.graphs:
+            settle(state, graph)  # drops that found the lock taken: note [Drop], H4
+        leave(state)
 
 
 def _after_in_child() -> None:
-    held = _forks.pop()
-    _forks.clear()
-    NATIVE.threads.state.held.clear()
-    whole = {graph.serial for graph in held.graphs}
+    global _renewed_in
+    if _renewed_in == os.getpid():
+        return
+    held = _forks.get(get_ident())
+    state = NATIVE.threads.state
+    state.held.clear()
+    ORDER.waiting.clear()
+    whole = {graph.serial for graph in held.graphs} if held is not None else set()
     for runtime in live_runtimes():
-        runtime.sweeper.lock = make_lock(NATIVE, Rank.SWEEP, runtime.serial)
-        runtime.locator.lock = make_lock(NATIVE, Rank.LOCATOR, runtime.serial)
-        runtime.parameters.renew_locks()
-        for graph in runtime.locator.list_locked():
-            graph.lock = make_lock(NATIVE, Rank.GRAPH, graph.serial)
-            if graph.serial not in whole:
-                graph.dirty = True
+        _renew(runtime, whole)
+    if held is not None and state.section is held:
+        state.section = None
+    _forks.clear()
+    _renewed_in = os.getpid()
+    if state.section is None:
+        leave(state)
+
+
+def _renew(runtime: GraphRuntime, whole: set[int]) -> None:
+    """Make the runtime's locks anew; whatever thread held them does not exist here."""
+    runtime.sweeper.lock = make_lock(NATIVE, Rank.SWEEP, runtime.serial)
+    runtime.locator.lock = make_lock(NATIVE, Rank.LOCATOR, runtime.serial)
+    runtime.parameters.renew_locks()
+    for graph in runtime.locator.list_locked():
+        graph.lock = make_lock(NATIVE, Rank.GRAPH, graph.serial)
+        if graph.serial not in whole:
+            graph.dirty = True
+
+
+def _nothing() -> None:
+    """Stands for the hook before a fork that must not run twice."""
 
 
 register_at_fork(_before, _after_in_parent, _after_in_child)
+# Once more: an interrupt that arrived during the fork is raised at the first
+# bytecode of the first hook, which then does nothing and is reported by Python as
+# an unraisable exception.  After a hook that ran, the second finds nothing to do.
+register_at_fork(_nothing, _after_in_parent, _after_in_child)

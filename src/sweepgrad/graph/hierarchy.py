@@ -22,8 +22,10 @@ from __future__ import annotations
 import enum
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import methodcaller
 from time import perf_counter
 from types import FrameType
 from typing import Any
@@ -341,19 +343,40 @@ def under_pair(first: Lock, second: Lock, action: Callable[[], None]) -> None:
     interrupt between taking it and entering the block.
     """
     with first:
-        _allow_rising(second, True)
-        with second:
+        try:
+            _allow_rising(second, True)
+            with second:
+                _allow_rising(second, False)
+                action()
+        finally:
             _allow_rising(second, False)
-            action()
 
 
-def acquire_rising(locks: Iterable[Lock], taken: list[Lock]) -> None:
-    """Take locks of one rank in rising serial, adding each to ``taken``; for a fork."""
-    for lock in locks:
+_acquire = methodcaller("acquire")
+_release = methodcaller("release")
+
+
+def acquire_rising(locks: Sequence[Lock], taken: list[Lock]) -> None:
+    """Take locks of one rank in rising serial, adding each to ``taken``; for a fork.
+
+    One C call takes each lock and notes it, so that an interrupt cannot fall
+    between the two and leave a lock held that nobody knows of.
+    """
+    for lock in locks[:1]:
         _allow_rising(lock, True)
-        lock.acquire()
-        taken.append(lock)
-        _allow_rising(lock, False)
+    try:
+        taken.extend(filter(_acquire, locks))
+    finally:
+        for lock in locks[:1]:
+            _allow_rising(lock, False)
+
+
+def release_all(taken: list[Lock]) -> None:
+    """Release every lock of ``taken``, last taken first; one C call pops and releases each."""
+    try:
+        deque(map(_release, iter(taken.pop, None)), maxlen=0)
+    except IndexError:
+        return
 
 
 def _allow_rising(lock: Lock, allowed: bool) -> None:

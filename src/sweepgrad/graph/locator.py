@@ -211,7 +211,10 @@ class GraphLocator:
         return graph
 
     def list_graphs(self) -> list[Graph]:
-        """Every graph that exists, in rising serial, none of them merged away."""
+        """Every graph that exists, in rising serial, none of them merged away.
+
+        Must run inside a critical section's bookkeeping (see ``section.list_graphs``).
+        """
         with self.lock:
             return self.list_locked()
 
@@ -244,8 +247,7 @@ class GraphLocator:
                 first, second = second, first
             under_pair(first.lock, second.lock, lambda: _merge_locked(first, second, garbage))
             self.merges += 1
-            survivor = second if first.forward is second else first
-        return survivor
+            return second if first.forward is second else first
 
     def count(self) -> int:
         """How many graphs exist, empty ones that only consumed handles keep included."""
@@ -253,7 +255,7 @@ class GraphLocator:
 
     def check_valid(self) -> None:
         """Check every graph at a quiet moment; see ``Graph.check_valid``."""
-        for graph in self.list_graphs():
+        for graph in self.list_locked():
             graph.check_valid()
 
 

@@ -40,8 +40,9 @@ class ParameterSwap:
         self._retries = [0] * STRIPES
 
     def _new_locks(self) -> list[Any]:
-        primitives = self._runtime.primitives
-        return [make_lock(primitives, Rank.PARAM, stripe + 1) for stripe in range(STRIPES)]
+        # Serials rise over all runtimes: a fork takes the stripes of all of them.
+        primitives, first = self._runtime.primitives, self._runtime.serial * STRIPES
+        return [make_lock(primitives, Rank.PARAM, first + stripe) for stripe in range(STRIPES)]
 
     def renew_locks(self) -> None:
         """Make all locks anew, in a forked child."""

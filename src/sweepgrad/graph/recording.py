@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
@@ -19,30 +19,52 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _recording: ContextVar[bool] = ContextVar("sweepgrad_recording", default=True)
 
+#: The modes entered and not yet left in this context, innermost last; recording is as
+#: the last one says.
+_entered: ContextVar[tuple[_Mode, ...]] = ContextVar("sweepgrad_entered", default=())
+
 #: True when operations of the calling thread or task are recorded.
 is_recording: Callable[[], bool] = _recording.get
 
 
+def _restore(modes: tuple[_Mode, ...]) -> None:
+    _entered.set(modes)
+    _recording.set(modes[-1]._on if modes else True)
+
+
 class _Mode:
-    """A recording mode as a context manager and decorator; an instance may be reused and nested."""
+    """A recording mode as a context manager and decorator.
+
+    An instance may be reused, nested and shared by threads: what it has to
+    remember is kept in the context, not in the instance.
+    """
 
     _on: bool
 
-    def __init__(self) -> None:
-        self._before: list[bool] = []
-
     def __enter__(self) -> None:
-        self._before.append(_recording.get())
-        _recording.set(self._on)
+        before = _entered.get()
+        try:
+            _entered.set((*before, self))
+            _recording.set(self._on)
+        except BaseException:  # an interrupt: `with` does not leave what was not entered
+            _restore(before)
+            raise
 
     def __exit__(self, *exc_info: object) -> None:
-        # Set back, not reset by token: a token is bound to the context it was made in.
-        _recording.set(self._before.pop())
+        # Not necessarily the last: a suspended generator leaves its block at any time,
+        # and the modes entered since stay in force.
+        modes = _entered.get()
+        for position in reversed(range(len(modes))):
+            if modes[position] is self:
+                _restore(modes[:position] + modes[position + 1 :])
+                return
 
     def __call__(self, function: Function) -> Function:
-        """Decorate a function, generator function or coroutine function."""
+        """Decorate a function, generator function or coroutine function, also asynchronous."""
         if inspect.isgeneratorfunction(function):
             return cast(Function, self._wrap_generator(function))
+        if inspect.isasyncgenfunction(function):
+            return cast(Function, self._wrap_async_generator(function))
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -82,7 +104,36 @@ class _Mode:
             except StopIteration as stop:
                 return stop.value
             finally:
-                inner.close()
+                with mode():
+                    inner.close()
+
+        return generator
+
+    def _wrap_async_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        mode = type(self)
+
+        @functools.wraps(function)
+        async def generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+            inner = function(*args, **kwargs)
+            try:
+                with mode():
+                    item = await anext(inner)
+                while True:
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        with mode():
+                            item = await inner.athrow(error)
+                    else:
+                        with mode():
+                            item = await inner.asend(sent)
+            except StopAsyncIteration:
+                return
+            finally:
+                with mode():
+                    await inner.aclose()
 
         return generator
 

@@ -17,7 +17,7 @@ from sweepgrad.graph import fork
 from sweepgrad.graph.locator import GraphLocator
 from sweepgrad.graph.node import Node, make_leaf
 from sweepgrad.graph.parameters import ParameterSwap
-from sweepgrad.graph.section import stop_settling
+from sweepgrad.graph.section import list_graphs, stop_settling
 from sweepgrad.graph.sweeper import Sweeper, SweepReport
 from sweepgrad.sync import NATIVE, Primitives
 
@@ -111,8 +111,13 @@ class GraphRuntime:
 
         Thread safety: any thread.  Each number is right at some moment during
         the call; while other threads work they need not be of the same moment.
+
+        Raises:
+            ReentrantCallError: from a finalizer inside a critical section of its
+                own thread.
         """
-        graphs = [graph for graph in self.locator.list_graphs() if graph.nodes]
+        state = self.primitives.threads.state
+        graphs = [graph for graph in list_graphs(self.locator, state) if graph.nodes]
         return MemoryReport(
             graphs=len(graphs),
             nodes=sum(len(graph.nodes) for graph in graphs),

@@ -165,6 +165,28 @@ def join(locator: GraphLocator, state: ThreadState, one: Node, other: Node) -> G
         leave(state, find(one))
 
 
+def list_graphs(locator: GraphLocator, state: ThreadState) -> list[Graph]:
+    """Every graph of the locator's runtime, listed as a critical section.
+
+    Without it a collection that starts while the list is made, and whose
+    finalizer joins two graphs or asks for a report, would wait for a lock that
+    its own thread holds; so would a report asked for under a graph's lock.
+
+    Raises:
+        ReentrantCallError: if this thread is inside a critical section already.
+    """
+    if state.section is not None:
+        raise refused("listing the graphs (memory_report)")
+    try:
+        try:
+            state.section = locator
+            return locator.list_graphs()
+        finally:
+            state.section = None
+    finally:
+        leave(state)
+
+
 def leave(state: ThreadState, graph: Graph | None = None) -> None:
     """After a section: look at the queue once more, and do what was deferred meanwhile."""
     if graph is not None and (graph.drops or graph.forward is not None):
@@ -192,12 +214,13 @@ def _try_drain(state: ThreadState, graph: Graph) -> bool:
     """Drain under the lock if it is free now; False if somebody holds it."""
     taken: list[bool] = []
     garbage: list[Any] = []
+    lock = graph.lock  # a child forked while it is held finds another in its place
     try:
         state.section = graph
         # One C call takes the lock and notes that it did.  With a plain
         # ``if lock.acquire(False)`` an interrupt could fall between the two and
         # leave the lock held for ever.
-        taken.extend(map(graph.lock.acquire, _NONBLOCKING))
+        taken.extend(map(lock.acquire, _NONBLOCKING))
         if not taken[0]:
             return False
         if graph.forward is None:
@@ -209,7 +232,7 @@ def _try_drain(state: ThreadState, graph: Graph) -> bool:
     finally:
         try:
             if taken and taken[0]:
-                graph.lock.release()
+                lock.release()
         finally:
             state.section = None
             discard(state, garbage)

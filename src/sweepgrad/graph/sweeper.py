@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweepgrad.graph.hierarchy import Rank, make_lock
 from sweepgrad.graph.locator import Graph
-from sweepgrad.graph.section import discard, enter, leave
+from sweepgrad.graph.section import discard, enter, leave, list_graphs
 
 if TYPE_CHECKING:
     from sweepgrad.graph.runtime import GraphRuntime
@@ -70,9 +70,11 @@ class Sweeper:
             return SweepReport(0, 0, 0, 0, 0, 0.0, deferred=True)
         outer_discards = state.discarding
         try:
+            # Before the lock is taken, so that a finalizer that runs while this thread
+            # waits for it, or has just got it, defers its own sweep.
+            state.sweeping = True
+            state.discarding = True  # what is freed waits until SWEEP is released
             with self.lock:
-                state.sweeping = True
-                state.discarding = True  # what is freed waits until SWEEP is released
                 report = self._sweep_locked()
                 self.sweeps += 1
         finally:
@@ -85,7 +87,8 @@ class Sweeper:
     def _sweep_locked(self) -> SweepReport:
         start = time.perf_counter()
         nodes_freed = graphs_freed = bytes_freed = nodes_left = graphs_left = 0
-        for graph in self._runtime.locator.list_graphs():
+        runtime = self._runtime
+        for graph in list_graphs(runtime.locator, runtime.primitives.threads.state):
             nodes, saved, left = enter(graph, "graph_cleanup", _sweep_graph)
             nodes_freed += nodes
             bytes_freed += saved

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweepgrad.errors import DtypeError, TensorTypeError
+from sweepgrad.errors import DtypeError, ShapeError, TensorTypeError
 from sweepgrad.graph import (
     ANSWER,
     Node,
@@ -262,7 +262,10 @@ def binary(
                 scalar = True
             else:
                 b = operand(y)
-        out = forward(a, b)
+        try:
+            out = forward(a, b)
+        except ValueError as error:
+            raise _shape_error(name, a, b) or error from error
         if type(out) is not ndarray:
             out = _asarray(out)
         result = new_tensor(Tensor)
@@ -276,6 +279,19 @@ def binary(
 
     _register(apply, name, doc)
     return apply
+
+
+def _shape_error(name: str, a: Any, b: Any) -> ShapeError | None:
+    """The error for operands that do not broadcast; None if that is not what is wrong."""
+    shapes = np.shape(a), np.shape(b)
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return ShapeError(
+            f"{name} got shapes {shapes[0]} and {shapes[1]}, which do not broadcast: axes are "
+            "aligned at the end and must be equal or 1; reshape one operand"
+        )
+    return None
 
 
 def reflected(operation: Callable[..., Any]) -> Callable[..., Any]:
