@@ -37,6 +37,7 @@ from sweepgrad.graph import (
     register_one,
     register_two,
 )
+from sweepgrad.ops.rules import weak
 from sweepgrad.tensor import Tensor, new_tensor
 
 ndarray = np.ndarray
@@ -251,7 +252,7 @@ def binary(
                 a = x
                 scalar = True
             else:
-                a = operand(x)
+                a = operand(x) if kind is not complex else weak(x, y)
         if type(y) is Tensor:
             b, other = y._data, y._node
         else:
@@ -261,7 +262,7 @@ def binary(
                 b = y
                 scalar = True
             else:
-                b = operand(y)
+                b = operand(y) if kind is not complex else weak(y, x)
         try:
             out = forward(a, b)
         except ValueError as error:

@@ -1,81 +1,56 @@
-"""Elementwise functions: powers, exponentials, logarithms, choice between values, conversion."""
+"""Choosing between values element by element, limiting them, and converting their dtype."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from sweepgrad.errors import TensorTypeError
-from sweepgrad.ops.arguments import refuse_out
-from sweepgrad.ops.declare import binary, fit, unary
+from sweepgrad.ops.arguments import refuse, refuse_out
+from sweepgrad.ops.declare import binary, fit
 from sweepgrad.ops.primitive import primitive
-from sweepgrad.ops.rules import plain
+from sweepgrad.ops.rules import plain, weak
 from sweepgrad.tensor import Tensor, untracked
 
 _MISSING: Any = object()
 
-# --- powers, exponentials and logarithms ------------------------------------------------
-
-exp = unary("exp", np.exp, lambda g, ans: g * ans, "``exp(x)``; dx = g exp x.")
-expm1 = unary("expm1", np.expm1, lambda g, ans: g * (ans + 1), "``exp(x) - 1``; dx = g exp x.")
-log = unary("log", np.log, lambda g, x: g / x, "``log(x)``; dx = g / x.")
-log1p = unary("log1p", np.log1p, lambda g, x: g / (1 + x), "``log(1 + x)``; dx = g / (1 + x).")
-sqrt = unary(
-    "sqrt", np.sqrt, lambda g, ans: g / (2 * ans), "``sqrt(x)``; dx = g / (2 sqrt x), inf at 0."
-)
-square = unary("square", np.square, lambda g, x: g * (2 * x), "``x * x``; dx = 2 g x.")
-
-
-def _absolute_rule(g: Any, x: Any) -> Any:
-    if x.dtype.kind == "c":
-        size = np.absolute(x)
-        return g * np.conjugate(x) / np.where(plain(size) == 0, 1, size)
-    return g * np.sign(plain(x))
-
-
-absolute = unary(
-    "absolute", np.absolute, _absolute_rule, "``|x|``; dx = g sign x, 0 at 0; complex: g x* / |x|."
-)
-tanh = unary("tanh", np.tanh, lambda g, ans: g * (1 - ans * ans), "``tanh(x)``; dx = g (1 - y²).")
-
 # --- the larger, the smaller --------------------------------------------------------------
 
 
-def _share(g: Any, wins: NDArray[Any], ties: NDArray[Any]) -> Any:
+def _share(g: Any, wins: Any, ties: Any) -> Any:
     """g for the operand that was chosen, half of it where both were."""
     return np.where(ties, 0.5 * g, np.where(wins, g, 0.0))
 
 
-def _ties(x: Any, y: Any) -> Any:
-    return np.equal(x, y) | (np.not_equal(x, x) & np.not_equal(y, y))
+def _picked(g: Any, one: Any, other: Any, better: np.ufunc, missing_wins: bool) -> Any:
+    """The gradient of ``one`` where the better of the two was picked.
 
-
-def _maximum_rule(g: Any, one: Any, other: Any) -> Any:
+    Args:
+        better: np.greater or np.less.
+        missing_wins: whether a NaN beats a number, as in maximum, or loses, as in fmax.
+    """
     one, other = plain(one), plain(other)
-    return _share(g, np.greater(one, other) | np.not_equal(one, one), _ties(one, other))
+    missing, other_missing = np.not_equal(one, one), np.not_equal(other, other)
+    wins = better(one, other) | (missing if missing_wins else other_missing)
+    return _share(g, wins, np.equal(one, other) | (missing & other_missing))
 
 
-def _minimum_rule(g: Any, one: Any, other: Any) -> Any:
-    one, other = plain(one), plain(other)
-    return _share(g, np.less(one, other) | np.not_equal(one, one), _ties(one, other))
+def _extremum(name: str, forward: np.ufunc, better: np.ufunc, missing_wins: bool, doc: str) -> Any:
+    return binary(
+        name,
+        forward,
+        x=lambda g, x, y: _picked(g, x, y, better, missing_wins),
+        y=lambda g, x, y: _picked(g, y, x, better, missing_wins),
+        doc=f"{doc}; g goes to the one chosen, a half to each at a tie.",
+    )
 
 
-maximum = binary(
-    "maximum",
-    np.maximum,
-    x=lambda g, x, y: _maximum_rule(g, x, y),
-    y=lambda g, y, x: _maximum_rule(g, y, x),
-    doc="The larger of x and y, NaN if either is; g goes to the one chosen, halves at a tie.",
-)
-minimum = binary(
-    "minimum",
-    np.minimum,
-    x=lambda g, x, y: _minimum_rule(g, x, y),
-    y=lambda g, y, x: _minimum_rule(g, y, x),
-    doc="The smaller of x and y, NaN if either is; g goes to the one chosen, halves at a tie.",
-)
+maximum = _extremum("maximum", np.maximum, np.greater, True, "The larger of x and y, or the NaN")
+minimum = _extremum("minimum", np.minimum, np.less, True, "The smaller of x and y, or the NaN")
+fmax = _extremum("fmax", np.fmax, np.greater, False, "The larger of x and y that is not NaN")
+fmin = _extremum("fmin", np.fmin, np.less, False, "The smaller of x and y that is not NaN")
 
 # --- choice and conversion ----------------------------------------------------------------
 
@@ -111,14 +86,6 @@ def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING) -> Any:
     if x is _MISSING or y is _MISSING:
         raise TensorTypeError("where() takes both x and y or neither; for 'else 0' pass y=0.0")
     return _where(np.asarray(condition), weak(x, y), weak(y, x))
-
-
-def weak(value: Any, *partners: Any) -> Any:
-    """A Python scalar as an array of the dtype it takes beside its partners (NumPy 2's rule)."""
-    if type(value) in (float, int, complex):
-        dtypes = [partner.dtype for partner in partners if hasattr(partner, "dtype")]
-        return np.asarray(value, np.result_type(*dtypes, value)) if dtypes else np.asarray(value)
-    return value
 
 
 def _clip_forward(x: Any, low: Any, high: Any) -> Any:
@@ -179,6 +146,26 @@ def clip(
     return _clip(x, weak(low, x, high), weak(high, x, low))
 
 
+_nan_to_num = primitive(
+    "nan_to_num",
+    lambda x, nan, posinf, neginf: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf),
+    x=lambda g, x: np.where(np.isfinite(plain(x)), g, 0.0),
+)
+
+
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Tensor:
+    """x with numbers in place of NaN and the infinities; dx = g where x is finite, else 0.
+
+    Args:
+        copy: must be True: a tensor is not written into.
+        nan, posinf, neginf: the numbers; by default 0 and the largest and smallest of the dtype.
+    """
+    refuse("nan_to_num", "copy", copy, "a tensor is not written into; leave copy out", True)
+    return _nan_to_num(weak(x), nan, posinf, neginf)
+
+
 def _convert(g: Any, dtype: np.dtype[Any]) -> Any:
     if g.dtype.kind == "c" and dtype.kind != "c":
         g = g.real
@@ -209,51 +196,31 @@ def astype(x: Any, dtype: DTypeLike, copy: bool = True) -> Tensor:
 
 
 METHODS = {
-    "__abs__": absolute,
-    "abs": absolute,
-    "exp": exp,
-    "log": log,
-    "log1p": log1p,
-    "expm1": expm1,
-    "sqrt": sqrt,
-    "square": square,
-    "tanh": tanh,
     "maximum": maximum,
     "minimum": minimum,
     "clip": clip,
     "astype": astype,
 }
 
-NUMPY = {
-    np.exp: exp,
-    np.expm1: expm1,
-    np.log: log,
-    np.log1p: log1p,
-    np.sqrt: sqrt,
-    np.square: square,
-    np.absolute: absolute,
-    np.tanh: tanh,
+NUMPY: dict[Any, Any] = {
     np.maximum: maximum,
     np.minimum: minimum,
+    np.fmax: fmax,
+    np.fmin: fmin,
     np.where: where,
     np.clip: clip,
+    np.nan_to_num: nan_to_num,
 }
-if hasattr(np, "astype"):
+if hasattr(np, "astype"):  # NumPy 2.1
     NUMPY[np.astype] = astype
 
 PUBLIC = {
-    "exp": exp,
-    "expm1": expm1,
-    "log": log,
-    "log1p": log1p,
-    "sqrt": sqrt,
-    "square": square,
-    "abs": absolute,
-    "absolute": absolute,
-    "tanh": tanh,
     "maximum": maximum,
     "minimum": minimum,
+    "fmax": fmax,
+    "fmin": fmin,
     "where": where,
     "clip": clip,
+    "nan_to_num": nan_to_num,
     "astype": astype,
 }

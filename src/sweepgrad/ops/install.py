@@ -19,20 +19,28 @@ import numpy as np
 from sweepgrad.ops import (
     activations,
     arithmetic,
+    complex_numbers,
     elementwise,
+    exponents,
     indexing,
     joining,
     matmul,
     neural,
     products,
     reductions,
+    rounding,
     shape,
+    trigonometric,
 )
 from sweepgrad.ops.numpy_protocol import FUNCTIONS, UFUNCS
 from sweepgrad.tensor import Tensor
 
 CHAPTERS: tuple[Any, ...] = (
     arithmetic,
+    exponents,
+    trigonometric,
+    rounding,
+    complex_numbers,
     elementwise,
     activations,
     reductions,

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from sweepgrad.ops.arguments import refuse_out
 from sweepgrad.ops.arithmetic import add, divide
-from sweepgrad.ops.elementwise import astype, maximum, minimum, sqrt
+from sweepgrad.ops.elementwise import astype, maximum, minimum
 from sweepgrad.ops.elementwise import where as choose
+from sweepgrad.ops.exponents import sqrt
 from sweepgrad.ops.primitive import primitive
 from sweepgrad.ops.rules import axes_of, count_along, kept, kept_shape, plain, shared, spread
 from sweepgrad.tensor import Tensor

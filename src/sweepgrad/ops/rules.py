@@ -17,6 +17,30 @@ def plain(value: Any) -> Any:
     return value._data if type(value) is Tensor else value
 
 
+def weak(value: Any, *partners: Any) -> Any:
+    """A Python number as an array of the dtype it takes beside its partners (NumPy 2's rule).
+
+    Anything but a Python number is given back as it is.
+    """
+    if type(value) in (float, int, complex):
+        dtypes = [partner.dtype for partner in partners if hasattr(partner, "dtype")]
+        return np.asarray(value, np.result_type(*dtypes, value)) if dtypes else np.asarray(value)
+    return value
+
+
+def as_float64(x: Any) -> Any:
+    """At least double precision; what has it already is given back as it is."""
+    if type(x) in (float, int, complex):
+        return x
+    dtype = np.result_type(np.asarray(x).dtype if type(x) is not Tensor else x.dtype, np.float64)
+    return x.astype(dtype) if type(x) is Tensor else np.asarray(x, dtype)
+
+
+def zeros(g: Any) -> NDArray[Any]:
+    """The gradient of what is piecewise constant: zero, however large g is."""
+    return np.zeros_like(plain(g))
+
+
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes that ``axis`` (None, an int or a tuple) names, counted from the front.
 
