@@ -82,3 +82,56 @@ class DatasetError(SweepgradError):
 
 class LabelError(SweepgradError, IndexError):
     """A class label, or an index into an embedding, is outside the range it indexes."""
+
+
+class NestingError(SweepgradError, RecursionError):
+    """More backwards ran inside each other than the documented limit allows."""
+
+
+class OutsideBackwardError(SweepgradError, RuntimeError):
+    """Something that concerns the running backward was called while none was running."""
+
+
+class HigherOrderError(SweepgradError, RuntimeError):
+    """A gradient was asked to be differentiable through something that is not.
+
+    A rule marked ``once_differentiable``, or a saved intermediate value whose
+    dependence on the inputs was not recorded.
+    """
+
+
+class CheckpointError(SweepgradError, RuntimeError):
+    """A checkpointed region cannot be recomputed as it ran, so its gradient would be wrong."""
+
+
+class AnomalyError(SweepgradError, FloatingPointError):
+    """``detect_anomaly()`` saw a rule give a NaN; says where the operation was recorded."""
+
+
+class GradcheckError(SweepgradError, AssertionError):
+    """A gradient rule disagrees with finite differences; names the worst entry."""
+
+
+class ExplorerError(SweepgradError, RuntimeError):
+    """The schedule explorer was used wrongly or is itself at fault; never the program's failure."""
+
+
+class NonDeterminismError(ExplorerError):
+    """A scenario did not repeat itself under the same choices.
+
+    Something it reads is not controlled by the explorer: time, random numbers,
+    the order of a set, state that a former run left behind, or a lock that was
+    made before the exploration began.
+    """
+
+
+class ScheduleFailure(SweepgradError, AssertionError):
+    """The explorer found a schedule under which the program fails.
+
+    Attributes:
+        report: what was covered, with the failure.
+    """
+
+    def __init__(self, message: str, report: object = None) -> None:
+        super().__init__(message)
+        self.report = report

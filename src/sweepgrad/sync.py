@@ -113,3 +113,14 @@ def register_at_fork(
         os.register_at_fork(
             before=before, after_in_parent=after_in_parent, after_in_child=after_in_child
         )
+
+
+def swap_threading(names: dict[str, Any]) -> dict[str, Any]:
+    """Put other objects under these names in :mod:`threading`; returns what was there.
+
+    For the explorer, under which a program's own threads and locks are the model's.
+    """
+    before = {name: getattr(threading, name) for name in names}
+    for name, value in names.items():
+        setattr(threading, name, value)
+    return before

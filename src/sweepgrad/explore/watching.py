@@ -1,0 +1,244 @@
+"""Watching: the fields that the runtime reads without a lock, and the runtime itself, on the model.
+
+For the time of an exploration, a few fields of ``Node``, ``Graph`` and ``Tensor``
+are replaced *on their classes* by descriptors that make each look and each store
+a step, and put back afterwards.  So the native path pays nothing, not even a
+test, and no node can escape by being made through another name.  The rejected
+alternatives: subclasses for the model, which every ``type(x) is Node`` and every
+imported name would have to know; and hooks in the runtime, which cost natively.
+
+The default runtime is replaced by making its object anew in place: every bound
+method, default argument and imported name that refers to it follows.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sweepgrad.explore.primitives import MODEL, ModelSet
+from sweepgrad.explore.switching import BOARD, Abandoned
+from sweepgrad.graph import DEFAULT, GraphRuntime, Node, check_locks, fork, locator, register
+from sweepgrad.graph import node as nodes
+from sweepgrad.graph.locator import Graph
+from sweepgrad.graph.registry import NodeRegistry
+from sweepgrad.tensor import Tensor
+
+#: Slots that tell apart what can be touched of one object; below the alignment of objects.
+_CHILDREN, _GRAPH, _FORWARD, _DATA, _HANDLE, _OTHER = 1, 2, 3, 4, 5, 6
+
+#: The fields that are read or written without a lock: (class, field, slot).
+FIELDS: tuple[tuple[type, str, int], ...] = (
+    (Node, "children", _CHILDREN),
+    (Node, "graph", _GRAPH),
+    (Graph, "forward", _FORWARD),
+)
+
+#: Further fields for ``deep=True``: protected by locks, unless a lock is missing.
+#: They share one slot of their object, which only makes the reduction weaker.
+DEEP: tuple[tuple[type, str, int], ...] = (
+    (Node, "claim", _OTHER),
+    (Node, "parents", _OTHER),
+    (Node, "saved", _OTHER),
+    (NodeRegistry, "nodes", _OTHER),
+    (NodeRegistry, "tips", _OTHER),
+    (NodeRegistry, "saved_bytes", _OTHER),
+    (NodeRegistry, "dirty", _OTHER),
+    (Graph, "absorbing", _OTHER),
+)
+
+
+class Field:
+    """A field of which every look and every store is a step.
+
+    The first store is none: it comes from the constructor, before another
+    thread can know the object.
+    """
+
+    def __init__(self, member: Any, name: str, slot: int) -> None:
+        self.member = member
+        self.reads = sys.intern(f"look at {name} of")
+        self.writes = sys.intern(f"store {name} of")
+        self.slot = slot
+        # A look at a dictionary may be followed by a change inside it.
+        self.look_changes = name == "nodes"
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        if owner is None:
+            return self
+        if BOARD.current is not None:
+            BOARD.step(self.reads, owner, self.slot, self.look_changes)
+        return self.member.__get__(owner, kind)
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        if BOARD.current is not None and self._is_set(owner):
+            BOARD.step(self.writes, owner, self.slot, True)
+        self.member.__set__(owner, value)
+
+    def _is_set(self, owner: Any) -> bool:
+        try:
+            self.member.__get__(owner)
+        except AttributeError:
+            return False
+        return True
+
+
+class ValueField(Field):
+    """The array of a tensor: a step for leaves and constants, whose array can be replaced."""
+
+    def __init__(self, member: Any, graph: Any) -> None:
+        super().__init__(member, "the value", _DATA)
+        self.graph = graph
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        if owner is None:
+            return self
+        if BOARD.current is not None and self._replaceable(owner):
+            BOARD.step(self.reads, owner, self.slot, False)
+        return self.member.__get__(owner, kind)
+
+    def _is_set(self, owner: Any) -> bool:
+        return super()._is_set(owner) and self._replaceable(owner)
+
+    def _replaceable(self, owner: Any) -> bool:
+        node = owner._node
+        return node is None or self.graph.__get__(node) is None
+
+
+_look_at_handle = weakref.ref.__call__
+
+
+def _watched_call(node: Any) -> Any:
+    """``node()``: is the handle alive?"""
+    if BOARD.current is not None:
+        BOARD.step("look at handle of", node, _HANDLE, False)
+    return _look_at_handle(node)
+
+
+def dying(handle: Any) -> None:
+    """The ``__del__`` of a handle in the model: its death is a step of its own.
+
+    CPython runs it before it clears the weak reference.  A look at the handle in
+    between finds it alive and keeps it, which is the order in which the look
+    came before the drop.
+    """
+    if BOARD.current is not None:
+        node = handle._node
+        if node is not None and type(node) is Node:
+            BOARD.step("drop handle of", node, _HANDLE, True, None, True)
+
+
+@contextmanager
+def watched(deep: bool, check_order: bool) -> Iterator[None]:
+    """Watch the fields, put the default runtime on the model, keep collections to events."""
+    fields = FIELDS + DEEP if deep else FIELDS
+    members = [(kind, name, kind.__dict__[name]) for kind, name, _ in fields]
+    value = Tensor.__dict__["_data"]
+    saved_runtime = DEFAULT.__dict__
+    saved_fork = [vars(fork)[name] for name in _OF_FORK]
+    saved_counts = (nodes.node_ids, register._next_id, locator.graph_serials)
+    saved_hook = sys.unraisablehook
+    checked = check_locks(check_order)
+    collecting = gc.isenabled()
+    gc.disable()
+    gc.collect()
+    gc.freeze()
+    try:
+        for (kind, name, member), (_, _, slot) in zip(members, fields, strict=True):
+            setattr(kind, name, Field(member, name, slot))
+        _set(Tensor, "_data", ValueField(value, _member(members, "graph")))
+        _set(Tensor, "__del__", dying)
+        _set(Node, "__call__", _watched_call)
+        _set(GraphRuntime, "__getattr__", _make_runtime)
+        _set(fork, "NATIVE", MODEL)
+        _set(fork, "runtimes", {weakref.ref(DEFAULT)})
+        _set(fork, "get_ident", _model_ident)
+        sys.unraisablehook = _unraisable
+        yield
+    finally:
+        sys.unraisablehook = saved_hook
+        for kind, name, member in members:
+            setattr(kind, name, member)
+        _set(Tensor, "_data", value)
+        del Tensor.__del__  # type: ignore[attr-defined]
+        del Node.__call__
+        del GraphRuntime.__getattr__  # type: ignore[attr-defined]
+        for name, before in zip(_OF_FORK, saved_fork, strict=True):
+            _set(fork, name, before)
+        DEFAULT.__dict__ = saved_runtime
+        nodes.node_ids, register._next_id, locator.graph_serials = saved_counts
+        check_locks(checked)
+        gc.unfreeze()
+        if collecting:
+            gc.enable()
+
+
+#: What the fork hooks take from elsewhere.
+_OF_FORK = ("NATIVE", "runtimes", "get_ident")
+
+
+def _model_ident() -> int:
+    return id(BOARD.outside if BOARD.current is None else BOARD.current.state)
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    setattr(owner, name, value)
+
+
+def _member(members: list[tuple[type, str, Any]], name: str) -> Any:
+    return next(member for _, found, member in members if found == name)
+
+
+def fresh_runtime(first_id: int) -> None:
+    """Make the default runtime anew on the model, with ids that are the same in every run."""
+    ids = itertools.count(first_id)
+    nodes.node_ids = ids
+    register._next_id = ids.__next__
+    locator.graph_serials = itertools.count(1)
+    DEFAULT.__dict__ = {}  # filled by _make_runtime when the run first uses it
+
+
+def used_runtime() -> GraphRuntime | None:
+    """The runtime of the run, or None when the run has not used it."""
+    return DEFAULT if DEFAULT.__dict__ else None
+
+
+def _make_runtime(runtime: GraphRuntime, name: str) -> Any:
+    """``GraphRuntime.__getattr__`` in the model: many scenarios never use the runtime."""
+    if runtime is not DEFAULT or DEFAULT.__dict__:
+        raise AttributeError(name)
+    GraphRuntime.__init__(runtime, MODEL, "model")
+    runtime.locator._directory = ModelSet()
+    runtime._leaves = tuple(ModelSet() for _ in runtime._leaves)
+    return getattr(runtime, name)
+
+
+def next_free_id() -> int:
+    """An id above those of all nodes that exist."""
+    return next(nodes.node_ids)
+
+
+def _unraisable(report: Any) -> None:
+    error = report.exc_value
+    if BOARD.unwinding or isinstance(error, Abandoned):
+        return
+    me = BOARD.current
+    if error is None or (me is not None and error is me.interrupt):
+        return
+    if BOARD.reason is None:
+        BOARD.reason, BOARD.error, BOARD.culprit = "exception", error, me
+
+
+def hidden_locks() -> list[str]:
+    """Which locks of the default runtime are not the model's: none, unless the swap has a hole."""
+    runtime = DEFAULT
+    locks = [runtime.sweeper.lock, runtime.locator.lock, *runtime.parameters.locks]
+    locks += [graph.lock for graph in runtime.locator.list_locked()]
+    return [
+        repr(lock) for lock in locks if "odel" not in type(getattr(lock, "_inner", lock)).__name__
+    ]
