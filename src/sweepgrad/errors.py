@@ -135,3 +135,7 @@ class ScheduleFailure(SweepgradError, AssertionError):
     def __init__(self, message: str, report: object = None) -> None:
         super().__init__(message)
         self.report = report
+
+
+class DivergedError(SweepgradError, ArithmeticError):
+    """The loss of a training run became infinite or not a number."""

@@ -90,15 +90,17 @@ class LiveTable:
         self._live.update(self._table(snapshot), refresh=True)
 
     def _table(self, snapshot: Snapshot) -> Any:
+        from rich.console import Group
         from rich.table import Table
 
         memory = snapshot.memory
         held_out = f"{snapshot.history[-1].accuracy:.4f}" if snapshot.history else "-"
-        table = Table(
-            title=f"{snapshot.seconds:.1f} s, held-out accuracy {held_out}",
-            caption=f"{memory.graphs} graphs, {memory.nodes} nodes, "
-            f"{memory.saved_bytes / 1e6:.2f} MB saved, {snapshot.resident / 1e6:.1f} MB resident",
+        whole = (
+            f"{snapshot.seconds:.1f} s  held-out accuracy {held_out}  {memory.graphs} graphs  "
+            f"{memory.nodes} nodes  {memory.saved_bytes / 1e6:.2f} MB saved  "
+            f"{snapshot.resident / 1e6:.1f} MB resident"
         )
+        table = Table()
         for name in ("thread", "epoch", "loss", "accuracy", "steps/s"):
             table.add_column(name, justify="right")
         for index, thread in enumerate(snapshot.threads):
@@ -109,4 +111,4 @@ class LiveTable:
                 f"{thread.accuracy:.4f}",
                 f"{thread.steps / max(snapshot.seconds, 1e-9):.0f}",
             )
-        return table
+        return Group(table, whole)

@@ -39,11 +39,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add("--batch-size", type=count, default=defaults.batch_size, metavar="N",
         help="images in a step (default: %(default)s)")  # fmt: skip
     add("--learning-rate", type=float, metavar="RATE",
-        help="default: 0.05 for sgd, 0.002 for adam")  # fmt: skip
+        help="default: 0.1 for sgd, 0.4 for sgd in hogwild mode, 0.002 for adam")  # fmt: skip
     add("--hidden", type=count, nargs="*", default=list(defaults.hidden), metavar="SIZE",
         help="sizes of the hidden layers (default: 64)")  # fmt: skip
     add("--optimizer", choices=OPTIMIZERS, default=defaults.optimizer,
-        help="default: %(default)s, with momentum")  # fmt: skip
+        help="default: %(default)s, with a momentum of 0.9, or none in hogwild mode")  # fmt: skip
     add("--weight-decay", type=float, default=defaults.weight_decay, metavar="DECAY",
         help="default: %(default)s")  # fmt: skip
     add("--target", type=float, default=defaults.target, metavar="ACCURACY",

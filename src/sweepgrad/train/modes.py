@@ -17,6 +17,7 @@ result depends on the seed and the number of threads alone.
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from sweepgrad import nn, optim
 from sweepgrad.data import Digits
 from sweepgrad.diagnostics import resident_bytes
+from sweepgrad.errors import DivergedError
 from sweepgrad.gradients import Gradients
 from sweepgrad.graph import no_grad
 from sweepgrad.ops.neural import cross_entropy, softmax
@@ -125,7 +127,9 @@ class Mode(ABC):
         if settings.optimizer == "adam":
             optimizer = optim.Adam(parameters, settings.rate, weight_decay=settings.weight_decay)
         else:
-            optimizer = optim.SGD(parameters, settings.rate, 0.9, settings.weight_decay)
+            optimizer = optim.SGD(
+                parameters, settings.rate, settings.momentum, settings.weight_decay
+            )
         self.models.append(model)
         self.optimizers.append(optimizer)
 
@@ -142,13 +146,22 @@ class Mode(ABC):
     def _gradients(
         self, index: int, chosen: NDArray[np.intp], batch: int
     ) -> tuple[Gradients, float, float]:
-        """Gradients of this part's share of the batch's mean loss; the part's loss and accuracy."""
+        """Gradients of this part's share of the batch's mean loss; the part's loss and accuracy.
+
+        Raises:
+            DivergedError: if the loss is not finite.
+        """
         labels = self.train.labels[chosen]
         scores = self.model_of(index)(from_numpy(self.train.images[chosen]))
         loss = cross_entropy(scores, labels, reduction="sum") / batch
-        gradients = loss.backward()
+        mean = loss.item() * batch / len(labels)
+        if not math.isfinite(mean):
+            raise DivergedError(
+                f"the loss became {mean} after {self.progress[index].steps} steps with a learning "
+                f"rate of {self.settings.rate}; take a smaller one"
+            )
         right = float((np.argmax(scores.numpy(), axis=-1) == labels).mean())
-        return gradients, loss.item() * batch / len(labels), right
+        return loss.backward(), mean, right
 
     def _own_steps(self, index: int, order: NDArray[np.intp]) -> bool:
         """Steps that wait for no other thread; False when the run is stopped."""

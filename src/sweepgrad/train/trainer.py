@@ -49,6 +49,7 @@ def train(
         Thread(target=mode.body, args=(index,), name=f"train-{index}", daemon=True)
         for index in range(settings.threads)
     ]
+    watch.look()  # so that the display's own memory is there before the first epoch
     mode.started = time.perf_counter()
     try:
         for thread in threads:
