@@ -1,12 +1,14 @@
-"""What every test gets: checked locks, no lost exception in a thread or finalizer, a clean slate."""
+"""What every test gets: checked locks, no exception lost in a thread or finalizer, a clean slate."""
 
 import gc
 import os
+import sys
 
 os.environ.setdefault("SWEEPGRAD_CHECK_LOCKS", "1")
 
 import pytest
 
+from support.build import FREE_THREADED, gil_is_on
 from sweepgrad.graph import DEFAULT, ORDER
 
 
@@ -17,6 +19,22 @@ def lock_order_is_respected():
     yield
     violations, ORDER.violations[:] = list(ORDER.violations), []
     assert not violations, "\n\n".join(violations)
+
+
+@pytest.fixture(autouse=True)
+def gil_is_off_on_the_free_threaded_build():
+    """An extension that switches the GIL on would make the free-threaded run prove nothing."""
+    yield
+    assert not (FREE_THREADED and gil_is_on()), "the GIL was switched on"
+
+
+@pytest.fixture
+def busy_switching():
+    """Threads take turns every microsecond while the test runs."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Helpers for the tests: threads that cannot hang, child processes, measures, a naive graph."""
