@@ -12,10 +12,11 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import NDArray
 
 from sweepgrad.errors import ShapeError
-from sweepgrad.ops.arguments import refuse_out
+from sweepgrad.ops.arguments import ndim_of, refuse_out, shape_of
 from sweepgrad.ops.indexing import getitem
 from sweepgrad.ops.primitive import variadic
-from sweepgrad.ops.shape import ravel
+from sweepgrad.ops.rearrange import atleast_1d, atleast_2d, atleast_3d
+from sweepgrad.ops.shape import ravel, reshape
 from sweepgrad.tensor import Tensor
 
 
@@ -111,7 +112,7 @@ def _sections(length: int, sections: int) -> list[int]:
 
 def _pieces(x: Any, cuts: Sequence[int], axis: int) -> list[Tensor]:
     before = (slice(None),) * axis
-    starts, stops = [0, *cuts], [*cuts, x.shape[axis]]
+    starts, stops = [0, *cuts], [*cuts, shape_of(x)[axis]]
     return [
         getitem(x, (*before, slice(start, stop))) for start, stop in zip(starts, stops, strict=True)
     ]
@@ -123,14 +124,14 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tenso
     Args:
         indices_or_sections: how many parts, or the positions to cut at.
     """
-    axis = normalize_axis_index(axis, ary.ndim)
+    axis = normalize_axis_index(axis, ndim_of(ary))
     try:
         sections = operator.index(indices_or_sections)
     except TypeError:
         return _pieces(ary, [operator.index(cut) for cut in indices_or_sections], axis)
     if sections < 1:
         raise ShapeError(f"a split into {sections} parts; the number of parts is 1 or more")
-    return _pieces(ary, _sections(ary.shape[axis], sections), axis)
+    return _pieces(ary, _sections(shape_of(ary)[axis], sections), axis)
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
@@ -140,7 +141,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
         ShapeError: if a number of parts does not divide the length.
     """
     if isinstance(indices_or_sections, (int, np.integer)):
-        length = ary.shape[axis]
+        length = shape_of(ary)[axis]
         if indices_or_sections > 0 and length % indices_or_sections:
             raise ShapeError(
                 f"split of an axis of length {length} into {indices_or_sections} equal parts; "
@@ -149,19 +150,137 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     return array_split(ary, indices_or_sections, axis)
 
 
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The layers along an axis, without that axis, as ``numpy.unstack``."""
+    shape = shape_of(x)
+    if not shape:
+        raise ShapeError("unstack of a tensor without axes; there is nothing to take apart")
+    axis = normalize_axis_index(axis, len(shape))
+    before = (slice(None),) * axis
+    return tuple(getitem(x, (*before, position)) for position in range(shape[axis]))
+
+
+def _split_along(name: str, axis: int, x: Any, where: Any) -> list[Tensor]:
+    if ndim_of(x) <= axis:
+        raise ShapeError(f"{name} of shape {shape_of(x)}; it needs at least {axis + 1} axes")
+    return split(x, where, axis)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
+    """``numpy.hsplit``: cut along the second axis, or a vector along its only one."""
+    axis = 1 if ndim_of(ary) > 1 else 0
+    return _split_along("hsplit", axis, ary, indices_or_sections)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
+    """``numpy.vsplit``: cut along the first of at least two axes."""
+    if ndim_of(ary) < 2:
+        raise ShapeError(f"vsplit of shape {shape_of(ary)}; it needs at least 2 axes")
+    return _split_along("vsplit", 0, ary, indices_or_sections)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
+    """``numpy.dsplit``: cut along the third axis."""
+    return _split_along("dsplit", 2, ary, indices_or_sections)
+
+
+def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
+    """``numpy.hstack``: joined along the second axis, vectors along their only one."""
+    items = [atleast_1d(item) for item in _items(tup, "hstack")]
+    axis = 0 if ndim_of(items[0]) == 1 else 1
+    return concatenate(items, axis, dtype=dtype, casting=casting)
+
+
+def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
+    """``numpy.vstack``: joined along the first axis, vectors as rows."""
+    items = [atleast_2d(item) for item in _items(tup, "vstack")]
+    return concatenate(items, 0, dtype=dtype, casting=casting)
+
+
+def dstack(tup: Any) -> Tensor:
+    """``numpy.dstack``: joined along the third axis."""
+    return concatenate([atleast_3d(item) for item in _items(tup, "dstack")], 2)
+
+
+def column_stack(tup: Any) -> Tensor:
+    """``numpy.column_stack``: joined along the second axis, vectors as columns."""
+    items = _items(tup, "column_stack")
+    return concatenate([item if ndim_of(item) > 1 else reshape(item, (-1, 1)) for item in items], 1)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
+    """``numpy.append``: two operands joined, flattened when no axis is given."""
+    return concatenate([arr, values], axis)
+
+
+def block(arrays: Any) -> Tensor:
+    """``numpy.block``: nested lists joined, the innermost along the last axis."""
+    depth = _depth(arrays)
+    result: Tensor = _block(arrays, depth, max(depth, _most_axes(arrays)))
+    return result
+
+
+def _depth(arrays: Any) -> int:
+    depth = 0
+    while isinstance(arrays, list):
+        if not arrays:
+            raise ShapeError("block got an empty list; every list holds at least one block")
+        arrays = arrays[0]
+        depth += 1
+    return depth
+
+
+def _most_axes(arrays: Any) -> int:
+    if isinstance(arrays, list):
+        return max(_most_axes(item) for item in arrays)
+    return ndim_of(arrays)
+
+
+def _block(arrays: Any, depth: int, ndim: int) -> Any:
+    if isinstance(arrays, list):
+        if not depth:
+            raise ShapeError("block got lists nested to different depths; nest all alike")
+        return concatenate([_block(item, depth - 1, ndim) for item in arrays], -depth)
+    if depth:
+        raise ShapeError("block got lists nested to different depths; nest all alike")
+    shape = shape_of(arrays)
+    return reshape(arrays, (1,) * (ndim - len(shape)) + shape)
+
+
 METHODS: dict[str, Any] = {}
 
-NUMPY = {
+NUMPY: dict[Any, Any] = {
+    np.append: append,
     np.array_split: array_split,
+    np.block: block,
+    np.column_stack: column_stack,
     np.concatenate: concatenate,
+    np.dsplit: dsplit,
+    np.dstack: dstack,
+    np.hsplit: hsplit,
+    np.hstack: hstack,
     np.split: split,
     np.stack: stack,
+    np.vsplit: vsplit,
+    np.vstack: vstack,
 }
+if hasattr(np, "unstack"):  # new in NumPy 2.1
+    NUMPY[np.unstack] = unstack
 
-PUBLIC = {
+PUBLIC: dict[str, Any] = {
+    "append": append,
     "array_split": array_split,
+    "block": block,
+    "column_stack": column_stack,
     "concat": concatenate,
     "concatenate": concatenate,
+    "dsplit": dsplit,
+    "dstack": dstack,
+    "hsplit": hsplit,
+    "hstack": hstack,
     "split": split,
     "stack": stack,
+    "unstack": unstack,
+    "vsplit": vsplit,
+    "vstack": vstack,
 }
