@@ -22,6 +22,7 @@ operation, one to register it.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -103,6 +104,8 @@ def fit(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 def _register(operation: Callable[..., Any], name: str, doc: str | None) -> None:
     operation.__name__ = operation.__qualname__ = name
+    # The module that declares it, not this one: a model that holds relu is pickled by name.
+    operation.__module__ = sys._getframe(2).f_globals["__name__"]
     operation.__doc__ = doc
     OPERATIONS[name] = operation
 
