@@ -4,6 +4,15 @@ See README.md for the promise, docs/ for the reasons.
 """
 
 from sweepgrad import nn, optim
+from sweepgrad.autograd import (
+    Context,
+    Function,
+    HookHandle,
+    after_backward,
+    custom_vjp,
+    detect_anomaly,
+    once_differentiable,
+)
 from sweepgrad.errors import (
     AnomalyError,
     CheckpointError,
@@ -61,16 +70,19 @@ globals().update(public_operations())
 __all__ = [
     "AnomalyError",
     "CheckpointError",
+    "Context",
     "DatasetError",
     "DivergedError",
     "DtypeError",
     "ExplorerError",
+    "Function",
     "GradcheckError",
     "GradientError",
     "Gradients",
     "GraphConsumedError",
     "GraphRuntime",
     "HigherOrderError",
+    "HookHandle",
     "InvariantError",
     "LabelError",
     "LockOrderError",
@@ -90,6 +102,9 @@ __all__ = [
     "SweepgradError",
     "Tensor",
     "TensorTypeError",
+    "after_backward",
+    "custom_vjp",
+    "detect_anomaly",
     "enable_grad",
     "from_numpy",
     "grad",
@@ -98,6 +113,7 @@ __all__ = [
     "memory_report",
     "nn",
     "no_grad",
+    "once_differentiable",
     "operations",
     "optim",
     "tensor",

@@ -20,3 +20,7 @@ backward: Callable[..., Any] = _missing
 ufunc: Callable[..., Any] = _missing
 #: ``function(func, args, kwargs)``; installed by sweepgrad.ops.numpy_protocol.
 function: Callable[..., Any] = _missing
+#: ``register_hook(tensor, hook)``; installed by sweepgrad.autograd.hooks, as are the next two.
+register_hook: Callable[..., Any] = _missing
+register_post_accumulate: Callable[..., Any] = _missing
+retain_grad: Callable[..., Any] = _missing

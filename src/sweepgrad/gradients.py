@@ -21,6 +21,7 @@ from sweepgrad.graph import (
     register_one,
 )
 from sweepgrad.graph import backward as run_backward
+from sweepgrad.graph.watch import WATCH, after_hooks, drop_callbacks, inspector, run_callbacks
 from sweepgrad.tensor import Tensor, new_tensor, node_of, tensor, untracked
 
 ndarray = np.ndarray
@@ -31,7 +32,8 @@ class Gradients(Mapping[Tensor, Any]):
 
     ``grads[w]`` is an ndarray with ``w``'s shape and dtype, exclusively the
     caller's (or a Tensor, after ``create_graph=True``).  Iterating gives the
-    leaves.  There is no shared ``.grad`` to race on.
+    leaves and the results marked with ``retain_grad()``.  There is no shared
+    ``.grad`` to race on.
 
     Thread safety: made for one thread; reading from several is fine.
     """
@@ -78,7 +80,8 @@ def _why_none(key: Tensor) -> str:
     if not key.is_leaf:
         return (
             f"{shape} has no gradient here: it is the result of an operation, and a backward "
-            "keeps gradients of leaves; use sweepgrad.grad(output, [tensor])"
+            "keeps gradients of leaves; call its retain_grad() before the backward, or use "
+            "sweepgrad.grad(output, [tensor])"
         )
     return f"{shape} has no gradient: the result of this backward does not depend on it"
 
@@ -87,26 +90,45 @@ def backward(root: Tensor, gradient: Any, retain_graph: bool, create_graph: bool
     """``Tensor.backward``; see there."""
     node = node_of(root, "backward")
     seed = _seed(root, gradient, create_graph)
-    found = _differentiate([(node, seed)], None, retain_graph, create_graph)
     results: dict[Node, tuple[Tensor, Any]] = {}
-    seeds = {id(seed)}
-    for leaf, value in found.items():
-        handle = leaf()
-        if handle is not None:
-            results[leaf] = (handle, _own(value, handle, seeds, create_graph))
+    try:
+        found = differentiate([(node, seed)], None, retain_graph, create_graph)
+        seeds = {id(seed)}
+        for leaf, value in found.items():
+            handle = leaf()
+            if handle is not None:
+                results[leaf] = (handle, _own(value, handle, seeds, create_graph))
+        if WATCH:
+            _finish(results)
+    except BaseException:
+        drop_callbacks()
+        found = {}  # the traceback keeps this frame: nothing in it may keep an array
+        results.clear()
+        raise
     return Gradients(results)
 
 
-def _differentiate(
+def _finish(results: dict[Node, tuple[Tensor, Any]]) -> None:
+    """What runs once all gradients are known: hooks of leaves, then callbacks."""
+    for node, (handle, value) in results.items():
+        for hook in after_hooks(node):
+            hook(handle, value)
+    run_callbacks()
+
+
+def differentiate(
     roots: list[tuple[Node, Any]],
     targets: frozenset[Node] | None,
     retain_graph: bool,
     create_graph: bool,
+    cut: bool = False,
 ) -> dict[Node, Any]:
+    """Back-propagate from nodes with their seeds; see :class:`sweepgrad.graph.Request`."""
+    inspect = inspector.get() if WATCH else None
     if not create_graph:
-        return run_backward(Request(roots, targets, retain_graph))
+        return run_backward(Request(roots, targets, retain_graph, None, cut, inspect))
     with enable_grad():
-        return run_backward(Request(roots, targets, True, _lift))
+        return run_backward(Request(roots, targets, True, _lift, cut, inspect))
 
 
 def _seed(root: Tensor, gradient: Any, create_graph: bool) -> Any:
@@ -184,6 +206,8 @@ def _lift(
     node: Node, rule: Rule, saved: tuple[Any, ...], parents: tuple[Node, ...]
 ) -> tuple[Any, ...]:
     """Put saved arrays back into the graph, so that gradients of gradients flow through them."""
+    if rule.lift is not None:
+        return rule.lift(node, saved, parents)
     if not rule.roles:
         return saved
     lifted = []
@@ -191,11 +215,11 @@ def _lift(
         if role is None or type(value) is not ndarray:
             lifted.append(value)
         else:
-            lifted.append(_on_node(value, node if role == ANSWER else parents[role]))
+            lifted.append(on_node(value, node if role == ANSWER else parents[role]))
     return tuple(lifted)
 
 
-def _on_node(value: NDArray[Any], node: Node) -> Tensor:
+def on_node(value: NDArray[Any], node: Node) -> Tensor:
     """A tensor with this array on this node: its handle, or a stand-in for it.
 
     A stand-in is not counted as a handle.  While a differentiable backward runs,
@@ -247,7 +271,13 @@ def grad(
     roots = [(node_of(output, "grad"), seed) for output, seed in zip(out_list, seeds, strict=True)]
     nodes = [node_of(wanted, "grad") for wanted in in_list]
     retain = create_graph if retain_graph is None else retain_graph
-    found = _differentiate(roots, frozenset(nodes), retain, create_graph)
+    try:
+        found = differentiate(roots, frozenset(nodes), retain, create_graph)
+        if WATCH:
+            run_callbacks()
+    except BaseException:
+        drop_callbacks()
+        raise
     taken = {id(seed) for seed in seeds}
     results: list[Any] = []
     for node, handle in zip(nodes, in_list, strict=True):

@@ -27,6 +27,7 @@ from sweepgrad.errors import (
 from sweepgrad.graph import DEFAULT, GraphRuntime, Node
 
 if TYPE_CHECKING:
+    from sweepgrad.autograd.hooks import HookHandle
     from sweepgrad.gradients import Gradients
     from sweepgrad.methods import InstalledMethods
 else:
@@ -240,6 +241,58 @@ class Tensor(InstalledMethods):
                 nothing has been changed.
         """
         return cast("Gradients", dispatch.backward(self, gradient, retain_graph, create_graph))
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
+        """Call ``hook(gradient)`` when this tensor's gradient is complete in a backward.
+
+        The hook gets a read-only array, or a tensor under ``create_graph``.  It may
+        return another gradient of the same shape and dtype, which takes its place;
+        None leaves it.  It may use tensors and run a backward of its own.
+
+        Returns:
+            A handle with ``remove()``, which is also a context manager.
+
+        Thread safety: any thread may register and remove.  The hook runs in the
+        thread that runs the backward.  See docs/hooks.md for the order.
+
+        Raises:
+            NotTrackedError: if the tensor is untracked.
+            GraphConsumedError: if a backward has consumed it already.
+            GradientError: from the backward, if the replacement does not fit.
+        """
+        return cast("HookHandle", dispatch.register_hook(self, hook))
+
+    def register_post_accumulate(self, hook: Callable[[Tensor, Any], Any]) -> HookHandle:
+        """Call ``hook(tensor, gradient)`` once a ``backward`` has this leaf's final gradient.
+
+        For work per parameter, such as an update: ``hook`` gets the leaf and the
+        array that the backward gives out for it, read-only (or a tensor, under
+        ``create_graph``).  ``sweepgrad.grad`` does not run it.
+
+        Returns:
+            A handle with ``remove()``, which is also a context manager.
+
+        Thread safety: as :meth:`register_hook`.
+
+        Raises:
+            NotTrackedError: if the tensor is untracked.
+            TensorTypeError: if it is the result of an operation.
+        """
+        return cast("HookHandle", dispatch.register_post_accumulate(self, hook))
+
+    def retain_grad(self) -> None:
+        """Make a later backward keep the gradient of this result: ``grads[self]``.
+
+        Without it only leaves have their gradients kept.  For a leaf it changes
+        nothing.
+
+        Thread safety: any thread.
+
+        Raises:
+            NotTrackedError: if the tensor is untracked.
+            GraphConsumedError: if a backward has consumed it already.
+        """
+        dispatch.retain_grad(self)
 
     # --- Python and NumPy protocols ------------------------------------------------------
 

@@ -27,6 +27,7 @@ from sweepgrad.graph.locator import Graph, find
 from sweepgrad.graph.node import Claim, Node, Rule
 from sweepgrad.graph.section import enter, join
 from sweepgrad.graph.sweeper import sweep_with_backward
+from sweepgrad.graph.watch import WATCH, forget_hooks, hooked, keeps_gradient
 
 #: One step of a backward: the node, its rule, its saved values and its parents.
 Step = tuple[Node, Rule, tuple[Any, ...], tuple[Node, ...]]
@@ -47,12 +48,17 @@ class Request:
         targets: nodes whose gradients are wanted, or None for every live leaf.
         retain: leave rules and saved values in the graph for another backward.
         lift: given when gradients are to be differentiable themselves.
+        cut: do not walk past a target, so that targets which depend on each
+            other are treated as independent (a region that is recomputed).
+        inspect: gives the rule to run in place of a node's own, or None.
     """
 
     roots: list[tuple[Node, Any]]
     targets: frozenset[Node] | None = None
     retain: bool = False
     lift: Lift | None = None
+    cut: bool = False
+    inspect: Callable[[Node, Rule], Rule] | None = None
 
 
 @dataclass
@@ -92,12 +98,17 @@ def backward(request: Request) -> dict[Node, Any]:
         claimed = enter(_one_graph(roots), "backward", _claim, roots, request)
         wanted.update(claimed.wanted)
         try:
-            _run(claimed, gradients, kept, request)
+            if WATCH:
+                _run_watched(claimed, gradients, kept, request)
+            else:
+                _run(claimed, gradients, kept, request)
         finally:
             close = getattr(claimed.steps, "close", None)
             if close is not None:
                 close()
             claimed.steps = iter(())
+    if WATCH:
+        _hook_rest(gradients, wanted, kept, request.targets)
     # What is left was reached but not run: leaves, and targets that no other target lies behind.
     targets = request.targets
     for node, gradient in gradients.items():
@@ -123,6 +134,8 @@ def _claim(graph: Graph, garbage: list[Any], roots: list[Node], request: Request
     change; then one store, ``claim.committed``, takes all the nodes.
     """
     claim = Claim("an earlier backward has taken its gradient rule")
+    if request.cut:
+        roots = _stop_at_targets(graph, roots, request.targets or frozenset(), claim)
     order, leaves = _ancestors(roots, claim)
     wanted = _wanted(leaves, request.targets)
     useful = None
@@ -145,6 +158,20 @@ def _claim(graph: Graph, garbage: list[Any], roots: list[Node], request: Request
         graph.remove_part(order, garbage)
     sweep_with_backward(graph, garbage, len(order))
     return Claimed(_taking(order), wanted, useful)
+
+
+def _stop_at_targets(
+    graph: Graph, roots: list[Node], targets: frozenset[Node], visited: Claim
+) -> list[Node]:
+    """Mark the targets as visited, so that the walk stops there; returns the roots still to walk.
+
+    Under the graph's lock; what belongs to another graph is no ancestor and stays as it is.
+    """
+    for node in targets:
+        if node.graph is not None and find(node) is graph:
+            _refuse_consumed(node)
+            node.claim = visited
+    return [root for root in roots if root not in targets]
 
 
 def _ancestors(roots: list[Node], claim: Claim) -> tuple[list[Node], list[Node]]:
@@ -271,6 +298,55 @@ def _run(
         gradient = part = None
         saved, parents = (), ()
         gradients.clear()
+        kept.clear()
+        raise
+
+
+def _run_watched(
+    claimed: Claimed, gradients: dict[Node, Any], kept: dict[Node, Any], request: Request
+) -> None:
+    """As ``_run``, also calling hooks, keeping marked gradients and showing rules to an inspector.
+
+    A node's hooks run when its gradient is complete, right before its rule.
+    """
+    targets, useful = request.targets, claimed.useful
+    try:
+        for node, rule, saved, parents in claimed.steps:
+            gradient = gradients.pop(node, None)
+            if gradient is None:
+                continue
+            gradient = hooked(node, gradient)
+            if keeps_gradient(node) if targets is None else node in targets:
+                kept[node] = gradient
+            if not request.retain:
+                forget_hooks(node)
+            if request.lift is not None:
+                saved = request.lift(node, rule, saved, parents)
+            if request.inspect is not None:
+                rule = request.inspect(node, rule)
+            serving = set(parents) if useful is None else useful
+            _run_partly(rule, gradient, saved, parents, serving, gradients)
+    except BaseException:
+        gradient = None  # see _run
+        saved, parents = (), ()
+        gradients.clear()
+        kept.clear()
+        raise
+
+
+def _hook_rest(
+    gradients: dict[Node, Any],
+    wanted: dict[Node, Any],
+    kept: dict[Node, Any],
+    targets: frozenset[Node] | None,
+) -> None:
+    """Call the hooks of leaves and of targets whose rule did not run: their gradients are final."""
+    try:
+        for node in list(gradients):
+            if node in wanted if targets is None else node in targets:
+                gradients[node] = hooked(node, gradients[node])
+    except BaseException:
+        gradients.clear()  # see _run
         kept.clear()
         raise
 

@@ -31,9 +31,12 @@ class Rule:
             saved arrays back into the graph.
         parts: for each parent, a function that gives its gradient alone and the
             positions of the saved values it takes; None when only ``backward`` exists.
+        lift: for rules whose saved values differ from call to call, what puts
+            them back into the graph in place of ``roles``:
+            ``lift(node, saved, parents)`` gives what ``backward`` then gets.
     """
 
-    __slots__ = ("backward", "name", "parts", "roles")
+    __slots__ = ("backward", "lift", "name", "parts", "roles")
 
     def __init__(
         self,
@@ -41,11 +44,13 @@ class Rule:
         backward: Callable[..., Any],
         roles: tuple[int | None, ...] = (),
         parts: tuple[tuple[Callable[..., Any], tuple[int, ...]], ...] | None = None,
+        lift: Callable[..., tuple[Any, ...]] | None = None,
     ) -> None:
         self.name = name
         self.backward = backward
         self.roles = roles
         self.parts = parts
+        self.lift = lift
 
     def __repr__(self) -> str:
         return f"Rule({self.name!r})"
@@ -136,7 +141,8 @@ class Node(weakref.ref[Any]):
     claim: Claim | None
     #: Bytes of the arrays in ``saved``.
     nbytes: int
-    #: Rarely used additions (hooks, origin), or None.
+    #: Rarely used additions: "hooks", "retain", "origin", "after".  Unset for nearly every
+    #: node, since writing None would cost each recorded operation; see watch.extras_of.
     extras: dict[str, Any] | None
     #: Of a leaf alone: the runtime it belongs to.
     runtime: GraphRuntime
@@ -164,6 +170,5 @@ def make_leaf(handle: object, runtime: GraphRuntime) -> Node:
     leaf.level = 0
     leaf.claim = None
     leaf.nbytes = 0
-    leaf.extras = None
     leaf.runtime = runtime
     return leaf

@@ -8,7 +8,7 @@ kept as everywhere, and tests interrupt it at each line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sweepgrad.graph.locator import Graph, find, mismatch
@@ -17,6 +17,19 @@ from sweepgrad.graph.section import enter, join, leave, on_drop, refused
 from sweepgrad.sync import ThreadState
 
 _next_id = node_ids.__next__
+
+#: Makes the record.  ``note_origins`` puts a maker here that also notes where the
+#: operation was called from: a look at a switch would cost every recorded operation.
+_make: Callable[[object, Callable[[Node], None]], Node] = Node
+
+
+def note_origins(maker: Callable[[object, Callable[[Node], None]], Node]) -> None:
+    """Make nodes with ``maker(handle, on_drop)`` from now on, for the rest of the process.
+
+    For good, because switching back would race with a thread that switches on.
+    """
+    global _make
+    _make = maker
 
 
 def register_one(
@@ -37,7 +50,7 @@ def register_one(
     Raises:
         ReentrantCallError: inside a critical section of this thread.
     """
-    node = Node(handle, on_drop)
+    node = _make(handle, on_drop)
     node.id = _next_id()
     node.parents = (parent,)
     node.rule = rule
@@ -46,7 +59,6 @@ def register_one(
     node.level = parent.level + 1
     node.claim = None
     node.nbytes = nbytes
-    node.extras = None
     graph = parent.graph
     if graph is None:
         parent.runtime.locator.start(node)
@@ -86,7 +98,7 @@ def register_two(
         ReentrantCallError: inside a critical section of this thread.
         RuntimeMismatchError: if the operands belong to two runtimes.
     """
-    node = Node(handle, on_drop)
+    node = _make(handle, on_drop)
     node.id = _next_id()
     node.parents = (one, other)
     node.rule = rule
@@ -95,7 +107,6 @@ def register_two(
     node.level = (one.level if one.level > other.level else other.level) + 1
     node.claim = None
     node.nbytes = nbytes
-    node.extras = None
     graph = one.graph
     graph_of_other = other.graph
     if graph is None or graph_of_other is None or graph is not graph_of_other:
@@ -139,7 +150,7 @@ def register_many(
     handle: object, parents: Sequence[Node], rule: Rule, saved: tuple[Any, ...], nbytes: int
 ) -> Node:
     """Record an operation with any number of tracked operands; see :func:`register_two`."""
-    node = Node(handle, on_drop)
+    node = _make(handle, on_drop)
     node.id = _next_id()
     node.parents = tuple(parents)
     node.rule = rule
@@ -148,7 +159,6 @@ def register_many(
     node.level = max(parent.level for parent in parents) + 1
     node.claim = None
     node.nbytes = nbytes
-    node.extras = None
     return _register_joined(node)
 
 

@@ -1,0 +1,20 @@
+"""User code in the backward pass: custom operations, hooks, recomputation, higher order.
+
+Importing this package installs the hook methods of ``Tensor``.
+"""
+
+from sweepgrad.autograd.anomaly import detect_anomaly
+from sweepgrad.autograd.custom_vjp import custom_vjp
+from sweepgrad.autograd.function import Context, Function, once_differentiable
+from sweepgrad.autograd.hooks import HookHandle
+from sweepgrad.graph.watch import after_backward
+
+__all__ = [
+    "Context",
+    "Function",
+    "HookHandle",
+    "after_backward",
+    "custom_vjp",
+    "detect_anomaly",
+    "once_differentiable",
+]
