@@ -58,7 +58,7 @@ def _read() -> tuple[NDArray[Any], NDArray[Any]]:
     try:
         with path.open("rb") as file, np.load(file) as stored:
             images, labels = stored["images"], stored["labels"]
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise DatasetError(f"{path} cannot be read ({error}); install sweepgrad again") from error
     if images.shape != (IMAGES, PIXELS) or labels.shape != (IMAGES,) or images.max() != LARGEST:
         raise DatasetError(
