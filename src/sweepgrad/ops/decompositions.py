@@ -26,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad.errors import NoGradientRuleError, ShapeError
+from sweepgrad.ops.conjugates import adjoint, conjugated
 from sweepgrad.ops.declare import operand
 from sweepgrad.ops.indexing import getitem
 from sweepgrad.ops.joining import concatenate
-from sweepgrad.ops.linalg import adjoint, conjugated, square
+from sweepgrad.ops.linalg import square
 from sweepgrad.ops.primitive import primitive
 from sweepgrad.ops.rules import plain
 from sweepgrad.tensor import Tensor

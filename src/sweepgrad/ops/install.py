@@ -19,13 +19,16 @@ import numpy as np
 from sweepgrad.ops import (
     activations,
     arithmetic,
+    attention,
     complex_numbers,
+    convolution,
     cumulative,
     decompositions,
     diagonals,
     einsum,
     elementwise,
     exponents,
+    fourier,
     indexing,
     joining,
     linalg,
@@ -33,12 +36,14 @@ from sweepgrad.ops import (
     neural,
     norms,
     padding,
+    pooling,
     products,
     rearrange,
     reductions,
     rounding,
     selection,
     shape,
+    signals,
     trigonometric,
     updates,
 )
@@ -70,6 +75,11 @@ CHAPTERS: tuple[Any, ...] = (
     linalg,
     decompositions,
     norms,
+    convolution,
+    pooling,
+    attention,
+    signals,
+    fourier,
 )
 
 

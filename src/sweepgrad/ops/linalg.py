@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sweepgrad.errors import ShapeError
 from sweepgrad.ops.arguments import shape_of
+from sweepgrad.ops.conjugates import adjoint, conjugated, transposed
 from sweepgrad.ops.declare import fit, operand
 from sweepgrad.ops.matmul import matmul
 from sweepgrad.ops.primitive import primitive
@@ -24,21 +25,6 @@ from sweepgrad.ops.rearrange import tril, triu
 from sweepgrad.ops.rules import plain
 from sweepgrad.ops.shape import reshape
 from sweepgrad.tensor import Tensor, untracked
-
-
-def transposed(x: Any) -> Any:
-    """The last two axes exchanged, on arrays and tensors."""
-    return x.swapaxes(-1, -2)
-
-
-def conjugated(x: Any) -> Any:
-    """The complex conjugate, on arrays and tensors; a real value itself."""
-    return np.conjugate(x) if x.dtype.kind == "c" else x
-
-
-def adjoint(x: Any) -> Any:
-    """Transposed and conjugated."""
-    return conjugated(transposed(x))
 
 
 def square(x: Any, name: str) -> None:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from sweepgrad.errors import ShapeError
 from sweepgrad.ops.arguments import shape_of
+from sweepgrad.ops.conjugates import conjugated
 from sweepgrad.ops.decompositions import svdvals
-from sweepgrad.ops.linalg import conjugated, inv
+from sweepgrad.ops.linalg import inv
 from sweepgrad.ops.primitive import primitive
 from sweepgrad.ops.reductions import as_float
 from sweepgrad.ops.rules import kept, plain

@@ -11,6 +11,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from sweepgrad.errors import ShapeError
 from sweepgrad.ops.arguments import ndim_of, refuse_out, shape_of
 from sweepgrad.ops.arithmetic import multiply
+from sweepgrad.ops.conjugates import conjugated
 from sweepgrad.ops.declare import fit
 from sweepgrad.ops.indexing import getitem
 from sweepgrad.ops.matmul import matmul
@@ -100,7 +101,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 def vdot(a: Any, b: Any, /) -> Any:
     """``numpy.vdot``: the flattened operands' product, the first one conjugated."""
-    return matmul(_conjugate(_reshape(a, (-1,))), _reshape(b, (-1,)))
+    return matmul(conjugated(_reshape(a, (-1,))), _reshape(b, (-1,)))
 
 
 def inner(a: Any, b: Any, /) -> Any:
@@ -127,7 +128,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
             f"vecdot of shapes {shape_of(x1)} and {shape_of(x2)}: the lengths along axis {axis} "
             "differ; they must be equal"
         )
-    rows = _reshape(_conjugate(one), (*shape_of(one)[:-1], 1, shape_of(one)[-1]))
+    rows = _reshape(conjugated(one), (*shape_of(one)[:-1], 1, shape_of(one)[-1]))
     columns = _reshape(other, (*shape_of(other), 1))
     product = matmul(rows, columns)
     return _reshape(product, product.shape[:-2])
@@ -135,12 +136,6 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 def _at_the_end(x: Any, axis: int) -> Any:
     return x if axis == -1 else moveaxis(x, axis, -1)
-
-
-def _conjugate(x: Any) -> Any:
-    """The complex conjugate; a real operand itself."""
-    kind = x.dtype.kind if type(x) is Tensor else np.asarray(x).dtype.kind
-    return np.conjugate(x) if kind == "c" else x
 
 
 def matvec(x1: Any, x2: Any, /) -> Any:
@@ -152,7 +147,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
 def vecmat(x1: Any, x2: Any, /) -> Any:
     """``numpy.vecmat``: stacks of vectors, conjugated, times stacks of matrices."""
     shape = shape_of(x1)
-    product = matmul(_reshape(_conjugate(x1), (*shape[:-1], 1, shape[-1])), x2)
+    product = matmul(_reshape(conjugated(x1), (*shape[:-1], 1, shape[-1])), x2)
     return _reshape(product, (*product.shape[:-2], product.shape[-1]))
 
 
