@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -125,10 +126,15 @@ def differentiate(
 ) -> dict[Node, Any]:
     """Back-propagate from nodes with their seeds; see :class:`sweepgrad.graph.Request`."""
     inspect = inspector.get() if WATCH else None
-    if not create_graph:
-        return run_backward(Request(roots, targets, retain_graph, None, cut, inspect))
-    with enable_grad():
-        return run_backward(Request(roots, targets, True, _lift, cut, inspect))
+    # No floating-point warnings while rules run, where inf and NaN are answers: the gradient of
+    # sqrt at 0 is inf, and a rule may overflow on its way to a finite value.  Entered once, since
+    # once for each rule would cost as much as the rule.  Whoever looks for the origin of a NaN
+    # (an inspector, as anomaly mode sets it) gets the caller's own error state.
+    with np.errstate(all="ignore") if inspect is None else nullcontext():
+        if not create_graph:
+            return run_backward(Request(roots, targets, retain_graph, None, cut, inspect))
+        with enable_grad():
+            return run_backward(Request(roots, targets, True, _lift, cut, inspect))
 
 
 def _seed(root: Tensor, gradient: Any, create_graph: bool) -> Any:

@@ -228,7 +228,8 @@ class Tensor(InstalledMethods):
         Returns:
             A mapping from tensors to arrays.  Each array is the caller's own,
             writable, and has its tensor's shape and dtype.  Bitwise the same in
-            every run, whatever other threads do.
+            every run, whatever other threads do.  Where a gradient is inf or NaN
+            it is given without a warning; ``detect_anomaly`` finds its origin.
 
         Thread safety: any thread.  Of two threads that back-propagate through a
         shared part without ``retain_graph``, one gets the right answer and the
