@@ -1,4 +1,4 @@
-"""Softmax, and the losses of classification."""
+"""Softmax, cross-entropy, dropout and embedding."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweepgrad.errors import LabelError, SettingError, ShapeError
+from sweepgrad.errors import DtypeError, LabelError, SettingError, ShapeError
+from sweepgrad.ops.arithmetic import multiply
 from sweepgrad.ops.elementwise import where
+from sweepgrad.ops.indexing import scatter
 from sweepgrad.ops.primitive import primitive
 from sweepgrad.ops.reductions import as_float, finite_peak
 from sweepgrad.ops.rules import plain
-from sweepgrad.tensor import Tensor
+from sweepgrad.tensor import Tensor, untracked
 
 
 def _log_softmax_forward(x: NDArray[Any], axis: Any) -> NDArray[Any]:
@@ -155,7 +157,7 @@ def cross_entropy(
     if axis not in (-1, x.ndim - 1):
         x = np.moveaxis(x, axis, -1)
     goal = target if type(target) is Tensor else np.asarray(target)
-    weights = None if weight is None else _class_weights(weight, x.shape[-1], x.dtype)
+    weights = None if weight is None else class_weights(weight, x.shape[-1], x.dtype)
     if goal.dtype.kind in "iu":
         labels = Labels(plain(goal), x.shape, x.dtype, weights, ignore_index, reduction)
         return _of_labels(x, labels, reduction, label_smoothing)
@@ -186,6 +188,8 @@ class Labels:
         ignore_index: int,
         reduction: str,
     ) -> None:
+        if labels.dtype.kind not in "iu":
+            raise DtypeError(f"class labels are integers, got {labels.dtype}")
         if labels.shape != shape[:-1]:
             raise ShapeError(
                 f"labels have shape {labels.shape} but the scores, of shape {shape} with the "
@@ -268,7 +272,7 @@ def check_reduction(operation: str, reduction: str) -> None:
         )
 
 
-def _class_weights(weight: Any, classes: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def class_weights(weight: Any, classes: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     weights = np.asarray(plain(weight), dtype)
     if weights.shape != (classes,):
         raise ShapeError(
@@ -277,6 +281,95 @@ def _class_weights(weight: Any, classes: int, dtype: np.dtype[Any]) -> NDArray[A
     return weights
 
 
+# --- dropout and embedding ----------------------------------------------------------------
+
+
+def dropout(x: Any, p: float, generator: Any, training: bool = True) -> Tensor:
+    """Elements set to 0 with probability p, the others divided by 1 - p; dx likewise.
+
+    Args:
+        generator: a numpy.random.Generator, which the call advances, or a seed
+            (an int or numpy.random.SeedSequence), which gives the same mask in
+            every call: what a checkpoint that computes twice needs.  There is
+            no global generator.
+        training: False gives x as it is.
+
+    Thread safety: NumPy locks a generator for each draw, so sharing one corrupts
+    nothing, but which thread gets which numbers is then a matter of timing.
+    Masks are reproducible with one generator for each thread (``Generator.spawn``).
+
+    Raises:
+        SettingError: if p is not in [0, 1].
+    """
+    if not 0 <= p <= 1:
+        raise SettingError(f"dropout takes a probability p between 0 and 1, got {p!r}")
+    if generator is None:
+        raise SettingError(
+            "dropout needs a generator, numpy.random.default_rng(seed) for instance: without one "
+            "its mask could not be reproduced"
+        )
+    x = as_float(x)
+    if not training or p == 0:
+        return x if type(x) is Tensor else untracked(x)
+    drawn = np.random.default_rng(generator).random(x.shape, np.float32)
+    scale = 0.0 if p == 1 else 1 / (1 - p)
+    mask = np.where(drawn < p, 0.0, scale).astype(x.dtype)
+    result: Tensor = multiply(x, mask)
+    return result
+
+
+def _rows_forward(
+    weight: NDArray[Any], indices: NDArray[Any], padding_idx: int | None
+) -> NDArray[Any]:
+    rows: NDArray[Any] = weight[indices]
+    return rows
+
+
+def _rows_rule(
+    g: Any, indices: NDArray[Any], padding_idx: int | None, weight_shape: Any, weight_dtype: Any
+) -> Any:
+    if padding_idx is not None:
+        g = np.where((indices == padding_idx)[..., None], 0.0, g)
+    return scatter(g, indices, weight_shape, weight_dtype)
+
+
+_rows = primitive("embedding", _rows_forward, weight=_rows_rule)
+
+
+def embedding(weight: Any, indices: Any, padding_idx: int | None = None) -> Tensor:
+    """Rows of ``weight`` at ``indices``; dweight = g added up by row.
+
+    Args:
+        weight: of shape (rows, features).
+        indices: integers of any shape; the result has one more axis.
+        padding_idx: a row that gets no gradient.
+
+    Raises:
+        LabelError: for an index outside the rows; negative ones are not taken from the end.
+        DtypeError, ShapeError: for arguments that do not fit.
+    """
+    weight = as_float(weight)
+    places = np.array(plain(indices))
+    if places.dtype.kind not in "iu":
+        raise DtypeError(f"embedding takes integer indices, got {places.dtype}")
+    if weight.ndim != 2:
+        raise ShapeError(f"embedding weights have shape (rows, features), got {weight.shape}")
+    outside = (places < 0) | (places >= weight.shape[0])
+    if outside.any():
+        raise LabelError(
+            f"index {places[outside][0]} is outside the {weight.shape[0]} rows of the embedding"
+        )
+    if padding_idx is not None and not 0 <= padding_idx < weight.shape[0]:
+        raise LabelError(f"padding_idx {padding_idx} is outside the {weight.shape[0]} rows")
+    return _rows(weight, places, padding_idx)
+
+
 METHODS = {"softmax": softmax, "log_softmax": log_softmax}
 NUMPY: dict[Any, Any] = {}
-PUBLIC = {"softmax": softmax, "log_softmax": log_softmax, "cross_entropy": cross_entropy}
+PUBLIC = {
+    "softmax": softmax,
+    "log_softmax": log_softmax,
+    "cross_entropy": cross_entropy,
+    "dropout": dropout,
+    "embedding": embedding,
+}
