@@ -16,6 +16,7 @@ import numpy as np
 from sweepgrad import dispatch
 from sweepgrad.errors import NoGradientRuleError
 from sweepgrad.graph import is_recording
+from sweepgrad.ops.ufunc_methods import UFUNC_METHODS, outer, with_keywords
 from sweepgrad.tensor import Tensor, untracked
 
 #: NumPy's function to ours.  Filled by :mod:`sweepgrad.ops`.
@@ -79,18 +80,38 @@ UNTRACKED_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
 
 def ufunc(function: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``Tensor.__array_ufunc__``."""
-    if method == "__call__" and not kwargs:
-        operation = UFUNCS.get(function)
-        if operation is not None:
-            return operation(*inputs)
-    if "out" in kwargs:
+    operation = UFUNCS.get(function)
+    if operation is not None and not kwargs and method == "__call__":
+        return operation(*inputs)
+    if kwargs.get("out") is not None:
         raise NoGradientRuleError(
             f"np.{function.__name__} with out= would write into an array behind the graph's back "
             "(an ndarray on the left of *=, for instance); write result = ... instead"
         )
-    name = function.__name__ if method == "__call__" else f"{function.__name__}.{method}"
-    if function in UNTRACKED_UFUNCS and method == "__call__":
-        return function(*_plain(inputs), **_plain(kwargs))
+    if method == "__call__":
+        if function in UNTRACKED_UFUNCS:
+            return function(*_plain(inputs), **_plain(kwargs))
+        if operation is not None and is_recording() and _tracked(inputs):
+            return with_keywords(function, operation, inputs, kwargs)
+        return _on_arrays(function.__name__, function, inputs, kwargs)
+    return _ufunc_method(function, method, inputs, kwargs)
+
+
+def _ufunc_method(
+    function: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """``np.add.reduce(t)`` and the like."""
+    operation = UFUNC_METHODS.get((function, method))
+    if operation is not None:
+        return operation(*inputs, **kwargs)
+    if method == "outer" and not kwargs and function.nin == 2 and function in UFUNCS:
+        return outer(UFUNCS[function], *inputs)
+    name = f"{function.__name__}.{method}"
+    if method == "at" and type(inputs[0]) is Tensor:
+        raise NoGradientRuleError(
+            f"np.{name} writes into its first operand, and a tensor is never written into; "
+            "use t.at[index].add(values), or add a tensor with the values in place"
+        )
     return _on_arrays(name, getattr(function, method), inputs, kwargs)
 
 
