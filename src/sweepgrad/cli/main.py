@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import sweepgrad
-from sweepgrad.cli import hotloop_command, locks_command, train_command
+from sweepgrad.cli import explore_command, hotloop_command, locks_command, train_command
 from sweepgrad.cli.blas import restart_with_one_blas_thread
 from sweepgrad.errors import SweepgradError
 
@@ -23,6 +23,7 @@ examples:
   sweepgrad hotloop --op --threads 4 --plot m.png  with operations, in threads, as a picture
   sweepgrad hotloop --rounds 100_000 --hold        what only a sweep can free
   sweepgrad locks                                  the lock hierarchy, and it in use
+  sweepgrad explore trainer:scenario               every schedule of a scenario's threads
 
 exit codes: 0 all promises held, 1 one did not or an error stopped the command,
 2 wrong usage, 130 stopped with Ctrl-C
@@ -39,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"sweepgrad {sweepgrad.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (train_command, hotloop_command, locks_command):
+    for module in (train_command, hotloop_command, locks_command, explore_command):
         command = module.add_parser(commands)
         command.set_defaults(run=module.run)
     return parser

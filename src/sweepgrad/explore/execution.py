@@ -105,9 +105,9 @@ def run_once(
 def _check(model: Model, settings: Settings) -> None:
     """The checks after a complete run."""
     try:
-        model.run_checks()
         if settings.check_runtime:
-            check_at_rest()
+            check_at_rest()  # first: a check that sweeps would repair what is wrong
+        model.run_checks()
     except ExplorerError:
         raise
     except Exception as error:

@@ -132,6 +132,8 @@ def _search(
         if not policy.begin():
             break
         outcome = run_once(scenario, policy, settings)
+        if not tally.schedules + tally.pruned:
+            _must_repeat(scenario, settings, outcome)
         tally.add(outcome)
         if outcome.failed and failure is None:
             failure = _described(scenario, settings, outcome)
@@ -151,6 +153,24 @@ def _search(
         tally.failures,
         failure,
     )
+
+
+def _must_repeat(scenario: Scenario, settings: Settings, first: Outcome) -> None:
+    """Make the first run twice: a program that reads what no policy controls is found early.
+
+    Raises:
+        NonDeterminismError: if the two differ.
+    """
+    policy = Replayed(first.deviations)
+    policy.begin()
+    again = run_once(scenario, policy, settings)
+    if again.trace != first.trace or again.reason != first.reason:
+        raise NonDeterminismError(
+            f"the scenario does not repeat itself: made twice with the same choices, its first run "
+            f"had {len(first.trace)} steps ({first.reason}) and then {len(again.trace)} "
+            f"({again.reason}). Make everything it uses anew in its set-up, and take no decision "
+            "from time, random numbers, addresses or the order of a set."
+        )
 
 
 def _described(scenario: Scenario, settings: Settings, found: Outcome) -> Failure:

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from sweepgrad.errors import ExplorerError
 from sweepgrad.sync import ThreadState
+from sweepgrad.sync import get_ident as _native_ident
 
 try:
     from greenlet import getcurrent, greenlet  # type: ignore[import-untyped, unused-ignore]
@@ -89,6 +90,7 @@ class ModelThread:
         "event",
         "fire",
         "greenlet",
+        "handle",
         "index",
         "injected",
         "interrupt",
@@ -123,6 +125,8 @@ class ModelThread:
         self.interrupt: BaseException | None = None
         self.started = False
         self.starter: Any = None
+        #: What ``threading.current_thread`` gives in the thread.
+        self.handle: Any = None
         self.end = Gate(None, self)
 
     def __repr__(self) -> str:
@@ -140,6 +144,9 @@ class ModelThread:
         waits = self.waits
         return waits is None or waits.owner is None
 
+
+#: How often a thread may swallow the exception that unwinds it.
+_THROWS = 1000
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -215,6 +222,8 @@ class Switchboard:
         self.after_step: Callable[[], None] | None = None
         self.unwinding = 0
         self.outside = ThreadState()
+        #: Identity of the thread of the process that explores; 0 when none does.
+        self.ident = 0
         #: In a forked process: what ends it.
         self.child: Any = None
         self._policy: Any = None
@@ -227,6 +236,7 @@ class Switchboard:
         """Forget the last run."""
         self._policy = policy
         self._hub = getcurrent()
+        self.ident = _native_ident()
         self.limit = limit
         self.watcher = watcher
         self.live, self.events, self.everyone = [], [], []
@@ -236,14 +246,19 @@ class Switchboard:
         self.unwinding = 0
         self.outside = ThreadState()
 
-    def add_thread(self, name: str, job: Callable[[], Any]) -> ModelThread:
+    def add_thread(self, name: str, job: Callable[[], Any], started: bool = True) -> ModelThread:
         """A new thread; it runs up to its first step at once when the run is under way."""
         thread = ModelThread(len(self.everyone), name, job)
         self.everyone.append(thread)
         self.live.append(thread)
+        if started:
+            self.start_if_running(thread)
+        return thread
+
+    def start_if_running(self, thread: ModelThread) -> None:
+        """Run a new thread up to its first step, unless the set-up is still under way."""
         if self.current is not None:
             self._start(thread)
-        return thread
 
     def add_event(
         self, name: str, target: ModelThread, fire: Callable[[], None], key: int = 0
@@ -279,8 +294,12 @@ class Switchboard:
         self.current = None
         self.unwinding = 1
         for thread in list(self.live):
-            if thread.greenlet is not None:
+            for _ in range(_THROWS):  # a finalizer swallows what is raised in it
+                if thread.greenlet is None:
+                    break
                 thread.greenlet.throw(Abandoned)
+            else:
+                raise ExplorerError(f"{thread.name} does not end: it swallows every exception")
         self.live = []
         self.watcher = self.after_step = None
         self.unwinding = 0
@@ -289,6 +308,7 @@ class Switchboard:
         """Let go of everything that belongs to the last run."""
         for thread in self.everyone:
             thread.greenlet = thread.job = thread.fire = thread.injected = thread.event = None
+            thread.handle = None
         self.live, self.events, self.everyone = [], [], []
         self.last = self.culprit = self.error = None
         self._policy = None
@@ -298,6 +318,7 @@ class Switchboard:
         for worker in self._pool:
             worker.throw()
         self._pool = []
+        self.ident = 0
 
     # --- a step -----------------------------------------------------------------------
 
@@ -338,6 +359,8 @@ class Switchboard:
                 return
             injected, me.injected = me.injected, None
             injected()
+            if self.current is None:  # a finalizer swallowed the unwinding
+                raise Abandoned
 
     def _note(self, me: ModelThread, kind: str, what: object) -> None:
         assert self.watcher is not None
@@ -414,6 +437,8 @@ class Switchboard:
 
     def stop(self, reason: str) -> None:
         """End the run.  In a model thread this does not return."""
+        if self.unwinding:
+            raise Abandoned
         self.reason = reason
         self.current = None
         if getcurrent() is not self._hub:

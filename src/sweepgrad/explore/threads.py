@@ -1,9 +1,11 @@
 """Stand-ins for ``threading``: a user's trainer runs on the model as it is.
 
 ``Event``, ``Semaphore``, ``Barrier``, ``queue.Queue`` and the rest of the
-standard library are written in Python on top of ``Lock``, ``RLock``, ``Condition``
-and ``Thread``, which they look up in ``threading`` when they are made.  So
-swapping these few brings all of them.
+standard library are written in Python on top of ``Lock``, ``RLock`` and
+``Condition``, which they look up in ``threading`` when they are made.  So swapping
+these brings all of them.  Of ``Thread`` a few methods are replaced, which serves
+subclasses and imported names, too.  Other threads of the process, such as a test
+runner's watchdog, get what they always got.
 
 Time stands still while any thread can go on: ``sleep`` is a step, and a wait with
 a time limit ends without success only when nothing else can run.
@@ -11,17 +13,16 @@ a time limit ends without success only when nothing else can run.
 
 from __future__ import annotations
 
-import itertools
 import queue
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from sweepgrad import sync
 from sweepgrad.explore.primitives import ModelLock
-from sweepgrad.explore.switching import BOARD, Gate, ModelThread, Nobody
+from sweepgrad.explore.switching import BOARD, Gate, Nobody
 
 _NOBODY = Nobody("nobody")
 
@@ -122,53 +123,54 @@ def wait_for_gate(kind: str, gate: Gate, timeout: float | None) -> bool:
     return gate.owner is None
 
 
-_names = itertools.count(1)
+def here() -> bool:
+    """True in the thread of the process that explores."""
+    return BOARD.ident == _native_ident()
 
 
-class ThreadOnModel:
-    """``threading.Thread`` as a model thread."""
+_native_ident = sync.get_ident
+_native_sleep = time.sleep
+_native_current = sync.current_thread
+_Thread = sync.Thread
 
-    def __init__(
-        self,
-        group: None = None,
-        target: Callable[..., Any] | None = None,
-        name: str | None = None,
-        args: Iterable[Any] = (),
-        kwargs: dict[str, Any] | None = None,
-        *,
-        daemon: bool | None = None,
-    ) -> None:
-        self._target, self._args, self._kwargs = target, tuple(args), dict(kwargs or {})
-        self._thread: ModelThread | None = None
-        self.name = name if name is not None else f"Thread-{len(BOARD.everyone) + 1}"
-        self.daemon = bool(daemon)
 
-    def start(self) -> None:
-        if self._thread is not None:
-            raise RuntimeError("threads can only be started once")
-        self._thread = BOARD.add_thread(self.name, self.run)
+def _start(self: Any) -> None:
+    if not here():
+        _NATIVE_METHODS["start"](self)
+    elif hasattr(self, "_on_model"):
+        raise RuntimeError("threads can only be started once")
+    else:
+        thread = BOARD.add_thread(self.name, lambda: self.run(), started=False)
+        self._on_model, thread.handle = thread, self
+        BOARD.start_if_running(thread)
 
-    def run(self) -> None:
-        if self._target is not None:
-            self._target(*self._args, **self._kwargs)
 
-    def join(self, timeout: float | None = None) -> None:
-        if self._thread is None:
-            raise RuntimeError("cannot join thread before it is started")
-        wait_for_gate("join", self._thread.end, timeout)
+def _join(self: Any, timeout: float | None = None) -> None:
+    if not hasattr(self, "_on_model"):
+        _NATIVE_METHODS["join"](self, timeout)
+    else:
+        wait_for_gate("join", self._on_model.end, timeout)
 
-    def is_alive(self) -> bool:
-        thread = self._thread
-        if thread is None:
-            return False
-        BOARD.step("is alive", thread.end, 0, False)
-        return thread.end.owner is not None
 
-    @property
-    def ident(self) -> int | None:
-        return None if self._thread is None else self._thread.index + 1
+def _is_alive(self: Any) -> bool:
+    if not hasattr(self, "_on_model"):
+        return bool(_NATIVE_METHODS["is_alive"](self))
+    end = self._on_model.end
+    BOARD.step("is alive", end, 0, False)
+    return end.owner is not None
 
-    native_id = ident
+
+_METHODS = {"start": _start, "join": _join, "is_alive": _is_alive}
+_NATIVE_METHODS: dict[str, Any] = {name: vars(_Thread)[name] for name in _METHODS}
+
+
+def _current_thread() -> Any:
+    me = BOARD.current
+    if not here() or me is None:
+        return _native_current()
+    if me.handle is None:
+        me.handle = SimpleNamespace(name=me.name, ident=me.index + 1, daemon=False)
+    return me.handle
 
 
 class LocalOnModel:
@@ -198,31 +200,35 @@ class LocalOnModel:
 
 
 def _sleep(seconds: float) -> None:
-    BOARD.step("sleep", BOARD, 2, False)
+    if here():
+        BOARD.step("sleep", BOARD, 2, False)
+    else:
+        _native_sleep(seconds)
 
 
 def _get_ident() -> int:
     me = BOARD.current
-    return _native_ident() if me is None else me.index + 1
+    return me.index + 1 if me is not None and here() else _native_ident()
 
 
-_native_ident = sync.get_ident
+def _or_native(stand_in: Callable[..., Any], native: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes the stand-in in the exploring thread and the native object in others."""
+    return lambda *args, **kwargs: (stand_in if here() else native)(*args, **kwargs)
 
 
-def _lock() -> ModelLock:
-    return ModelLock()
-
-
-#: Name in ``threading`` and what stands for it on the model.
-STAND_INS: dict[str, Any] = {
-    "Lock": _lock,
-    "_allocate_lock": _lock,
-    "RLock": ModelRLock,
-    "Condition": ModelCondition,
-    "Thread": ThreadOnModel,
-    "local": LocalOnModel,
-    "get_ident": _get_ident,
-}
+def _stand_ins() -> dict[str, Any]:
+    """Name in ``threading`` and what stands for it on the model."""
+    makers: dict[str, Callable[..., Any]] = {
+        "Lock": ModelLock,
+        "_allocate_lock": ModelLock,
+        "RLock": ModelRLock,
+        "Condition": ModelCondition,
+        "local": LocalOnModel,
+    }
+    native = sync.swap_threading(dict.fromkeys(makers))
+    sync.swap_threading(native)
+    found = {name: _or_native(makers[name], native[name]) for name in makers}
+    return found | {"get_ident": _get_ident, "current_thread": _current_thread}
 
 
 @contextmanager
@@ -231,12 +237,16 @@ def threading_on_model(modules: Iterable[ModuleType]) -> Iterator[None]:
 
     In other modules only names that *are* the native objects are swapped.
     """
-    native = sync.swap_threading(STAND_INS)
-    replaced = {id(native[name]): STAND_INS[name] for name in STAND_INS}
+    stand_ins = _stand_ins()
+    native = sync.swap_threading(stand_ins)
+    replaced = {id(native[name]): stand_ins[name] for name in stand_ins}
     replaced[id(time.sleep)] = _sleep
     replaced[id(queue.SimpleQueue)] = queue.Queue
-    undo: list[tuple[ModuleType, str, Any]] = []
+    undo: list[tuple[Any, str, Any]] = []
     try:
+        for name, method in _METHODS.items():
+            undo.append((_Thread, name, vars(_Thread)[name]))
+            setattr(_Thread, name, method)
         for module in (sync, time, queue, *modules):
             for name, value in list(vars(module).items()):
                 if id(value) in replaced:
@@ -244,6 +254,6 @@ def threading_on_model(modules: Iterable[ModuleType]) -> Iterator[None]:
                     setattr(module, name, replaced[id(value)])
         yield
     finally:
-        for module, name, value in undo:
-            setattr(module, name, value)
+        for owner, name, value in undo:
+            setattr(owner, name, value)
         sync.swap_threading(native)

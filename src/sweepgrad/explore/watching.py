@@ -146,8 +146,7 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
     checked = check_locks(check_order)
     collecting = gc.isenabled()
     gc.disable()
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what exists now is no run's garbage
     try:
         for (kind, name, member), (_, _, slot) in zip(members, fields, strict=True):
             setattr(kind, name, Field(member, name, slot))
@@ -219,8 +218,12 @@ def _make_runtime(runtime: GraphRuntime, name: str) -> Any:
 
 
 def next_free_id() -> int:
-    """An id above those of all nodes that exist."""
-    return next(nodes.node_ids)
+    """An id above those of all nodes that exist.
+
+    A multiple of every number of stripes, so that locks are shared by the same
+    parameters in every process that replays a token.
+    """
+    return (next(nodes.node_ids) // 1024 + 1) * 1024
 
 
 def _unraisable(report: Any) -> None:

@@ -1,0 +1,224 @@
+"""The operations that are run against each other, on a small world that every thread shares.
+
+Outcomes are compared with sequential execution: whatever order of threads the
+explorer chooses, each thread must get what some one-after-the-other order gives
+it, and the graphs left behind must be those of that same order.
+"""
+
+import itertools
+
+import numpy as np
+
+import sweepgrad as sg
+from sweepgrad.graph import Rule, register_one
+from sweepgrad.graph.locator import find
+from sweepgrad.tensor import Tensor, new_tensor
+
+
+class World:
+    """w = 2 is a leaf; trunk = w w and side = 3 w are in two graphs, third = 7 w in another.
+
+    Tips and losses hang on the trunk and on side; each handle is held here alone.
+    """
+
+    def __init__(self):
+        self.w = sg.tensor([2.0], requires_grad=True)
+        self.trunk = self.w * self.w
+        self.side = self.w * 3.0
+        self.third = self.w * 7.0
+        self.tips = [self.trunk * 5.0, self.trunk * 6.0]
+        self.losses = [self.trunk * 11.0, self.side * 13.0]
+
+
+def with_rule(x, backward):
+    """A tensor of the value of ``x`` whose gradient rule is ``backward``."""
+    result = new_tensor(Tensor)
+    result._data = x._data
+    result._node = register_one(result, x._node, Rule("ruled", backward), (), 0)
+    return result
+
+
+def gradient(tensor, world, **options):
+    """d tensor / d w as bytes, so that comparisons are bitwise; or the error's name."""
+    try:
+        return tensor.backward(**options)[world.w].tobytes()
+    except sg.GraphConsumedError:
+        return "consumed"
+
+
+def create(world):
+    return gradient(world.w * 17.0, world)
+
+
+def operate(world):
+    kept = world.trunk * 2.0
+    world.tips.append(kept)
+    return kept.numpy().tobytes()
+
+
+def operate_and_drop(world):
+    return (world.trunk * 2.0).numpy().tobytes()
+
+
+def product(one, other):
+    """The product, which joins the graphs of both; ``gone`` if one was dropped already."""
+    return "gone" if one is None or other is None else (one * other).numpy().tobytes()
+
+
+def join(world):
+    return product(world.trunk, world.side)
+
+
+def join_back(world):
+    return product(world.side, world.trunk)
+
+
+def join_side_third(world):
+    return product(world.side, world.third)
+
+
+def join_third_trunk(world):
+    return product(world.third, world.trunk)
+
+
+def join_and_keep(world):
+    world.tips.append(world.third * world.trunk)
+
+
+def drop_tip(world):
+    world.tips.pop(0)
+
+
+def drop_loss(world):
+    world.losses[0] = None
+
+
+def drop_side_loss(world):
+    world.losses[1] = None
+
+
+def drop_all_of_side(world):
+    world.losses[1] = None
+    world.side = None
+
+
+def backward(world):
+    return gradient(world.trunk * 19.0, world)
+
+
+def backward_of_side(world):
+    side = world.side
+    return "gone" if side is None else gradient(side * 19.0, world)
+
+
+def backward_retained(world):
+    return gradient(world.trunk * 23.0, world, retain_graph=True)
+
+
+def backward_joined(world):
+    return gradient(world.trunk * world.third, world)
+
+
+def backward_nested(world):
+    """A rule that back-propagates through another graph, which it shares with other threads."""
+
+    def rule(g):
+        inner = gradient(world.trunk * 29.0, world)
+        return g * (np.frombuffer(inner)[0] if inner != "consumed" else 0.0)
+
+    return gradient(with_rule(world.third, rule), world)
+
+
+def cleanup(world):
+    sg.graph_cleanup()
+
+
+def report(world):
+    found = sg.memory_report()
+    assert found.nodes >= 0
+    assert found.leaves >= 1
+
+
+def assign(world):
+    world.w.assign([3.0])
+
+
+def update(world):
+    world.w.update(lambda a: a + 1.0)
+
+
+OPERATIONS = {
+    action.__name__: action
+    for action in (
+        create,
+        operate,
+        operate_and_drop,
+        join,
+        join_back,
+        join_side_third,
+        join_third_trunk,
+        join_and_keep,
+        drop_tip,
+        drop_loss,
+        drop_side_loss,
+        drop_all_of_side,
+        backward,
+        backward_of_side,
+        backward_retained,
+        backward_joined,
+        backward_nested,
+        cleanup,
+        report,
+        update,
+    )
+}
+
+
+def state(world):
+    """What is left: which tensors are tracked where, what a sweep leaves, and the parameter."""
+    sg.graph_cleanup()
+    report = sg.memory_report()
+    kept = [world.trunk, world.side, world.third, *world.tips, *world.losses]
+    graphs = [find(t._node) if t is not None else None for t in kept]
+    together = tuple(tuple(i for i, g in enumerate(graphs) if g is graph) for graph in graphs)
+    left = (report.graphs, report.nodes, report.leaves, report.tips, report.saved_bytes)
+    assert report.pending_drops == 0
+    return left, together, world.w.numpy().tobytes()
+
+
+def sequential(actions):
+    """The outcomes of every one-after-the-other order, on the native runtime."""
+    outcomes = set()
+    for order in itertools.permutations(range(len(actions))):
+        before = sg.memory_report()
+        assert (before.graphs, before.nodes, before.leaves) == (0, 0, 0), "a clean slate"
+        world = World()
+        results = [None] * len(actions)
+        for index in order:
+            results[index] = actions[index](world)
+        outcomes.add((tuple(results), state(world)))
+        del world
+    return outcomes
+
+
+def scenario_of(actions, allowed):
+    """Each action in a thread of its own; the outcome must be a sequential one."""
+
+    def scenario(m):
+        world = World()
+        results = [None] * len(actions)
+
+        def run(index):
+            results[index] = actions[index](world)
+
+        for index, action in enumerate(actions):
+            m.spawn(run, index, name=action.__name__)
+
+        def check():
+            found = (tuple(results), state(world))
+            assert found in allowed, f"{found} is none of the sequential outcomes {allowed}"
+
+        m.check(check)
+
+    scenario.__qualname__ = " | ".join(action.__name__ for action in actions)
+    return scenario

@@ -1,0 +1,233 @@
+"""Planted faults: each a small defect switched on around a test; the shipped code is untouched.
+
+Every one was met by users of other libraries or is a step of our own proofs left
+out.  ``FAULTS`` maps a name to a context manager that plants the fault.
+"""
+
+import sys
+from contextlib import contextmanager, nullcontext
+
+from sweepgrad.graph import engine, fork, locator, register, section, sweeper
+from sweepgrad.graph.locator import Graph, GraphLocator, find, move_drops
+from sweepgrad.graph.node import Node
+from sweepgrad.graph.registry import NodeRegistry
+
+
+@contextmanager
+def patched(owner, name, value):
+    """``owner.name`` is ``value`` inside; for classes a plain function is a method."""
+    before = vars(owner)[name]
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+@contextmanager
+def replaced(function, other):
+    """Every global of sweepgrad that is ``function`` is ``other`` inside."""
+    places = [
+        (module, name)
+        for title, module in list(sys.modules.items())
+        if title.startswith("sweepgrad")
+        for name, value in list(vars(module).items())
+        if value is function
+    ]
+    for module, name in places:
+        setattr(module, name, other)
+    try:
+        yield
+    finally:
+        for module, name in places:
+            setattr(module, name, function)
+
+
+def directory_under_graph():
+    """The directory's lock is taken under a graph's lock: a sweep that registers what it frees."""
+    shipped = sweeper._sweep_graph
+
+    def sweep_graph(graph, garbage):
+        with graph.runtime.locator.lock:
+            pass
+        return shipped(graph, garbage)
+
+    return patched(sweeper, "_sweep_graph", sweep_graph)
+
+
+def locks_in_order_of_arrival():
+    """A merge locks the first operand's graph first, and nothing excludes two merges."""
+
+    def merge(self, one, other, garbage):
+        first, second = find(one), find(other)
+        if first is second:
+            return first
+        with first.lock, second.lock:
+            if first.forward is None and second.forward is None:
+                locator._merge_locked(first, second, garbage)
+        return find(one)
+
+    return patched(GraphLocator, "merge", merge)
+
+
+def rules_under_the_lock():
+    """Gradient rules run while the graph's lock is held."""
+    shipped = engine._claim
+
+    def claim(*args):
+        claimed = shipped(*args)
+        claimed.steps = iter(
+            [
+                (node, _run_early(rule), saved, parents)
+                for node, rule, saved, parents in claimed.steps
+            ]
+        )
+        return claimed
+
+    def _run_early(rule):
+        if rule.name == "ruled":
+            rule.backward(1.0)
+        return rule
+
+    return patched(engine, "_claim", claim)
+
+
+def finalizer_waits_for_the_lock():
+    """The finalizer of a handle takes its graph's lock, also when its thread has it already."""
+
+    def on_drop(node):
+        graph = node.graph
+        if graph is None:
+            return
+        garbage = []
+        with graph.lock:
+            graph.drops.append(node)
+            graph.drain(garbage)
+
+    return replaced(section.on_drop, on_drop)
+
+
+def drop_tries_before_it_appends():
+    """The dropper looks whether the lock is free first and queues the drop second."""
+
+    def on_drop(node):
+        graph = node.graph
+        if node.children or graph is None:
+            return
+        while graph.forward is not None:
+            graph = graph.forward
+        free = not graph.lock.locked()
+        graph.drops.append(node)
+        if free:
+            section.settle(graph.threads.state, graph)
+
+    return replaced(section.on_drop, on_drop)
+
+
+def holder_looks_before_it_counts():
+    """Whoever frees a child looks at the parent's handle first and lowers its count second."""
+
+    def let_go(self, node, childless):
+        for parent in node.parents:
+            if parent.id in self.nodes:
+                alive = parent() is not None
+                parent.children -= 1
+                if not parent.children:
+                    self.tips += 1
+                    if not alive:
+                        childless.append(parent)
+
+    return patched(NodeRegistry, "_let_go_of_parents", let_go)
+
+
+def drops_move_before_the_forwarding():
+    """A merge moves the queue of drops first and publishes the forwarding second."""
+    shipped = Graph._take_over
+
+    def absorb(self, other):
+        self.dirty = True
+        move_drops(other, self)
+        self.absorbing = other
+        other.forward = self
+        tips, saved_bytes = other.tips, other.saved_bytes
+        with replaced(move_drops, lambda source, target: None):
+            shipped(self, other)
+        self.tips += tips
+        self.saved_bytes += saved_bytes
+        self.dirty = False
+
+    return patched(Graph, "absorb", absorb)
+
+
+def claim_in_two_steps():
+    """A claim looks at the nodes in one critical section and takes them in another."""
+    shipped = engine._ancestors
+
+    def ancestors(roots, *rest):
+        found = shipped(roots, *rest)
+        graph = find(roots[0])
+        graph.lock.release()
+        graph.lock.acquire()
+        return found
+
+    return patched(engine, "_ancestors", ancestors)
+
+
+def count_outside_the_lock():
+    """The parent's count of children is read before its lock is taken and stored after."""
+    shipped = register.register_one
+
+    def register_one(handle, parent, rule, saved, nbytes):
+        before = parent.children
+        node = shipped(handle, parent, rule, saved, nbytes)
+        if parent.graph is not None:
+            parent.children = before + 1
+        return node
+
+    return replaced(shipped, register_one)
+
+
+def registered_in_a_merged_graph():
+    """Registering does not look again, under the lock, whether its graph was merged away."""
+    shipped = register.register_one
+
+    def register_one(handle, parent, rule, saved, nbytes):
+        graph = parent.graph
+        if graph is None:
+            return shipped(handle, parent, rule, saved, nbytes)
+        while graph.forward is not None:
+            graph = graph.forward
+        node = Node(handle, section.on_drop)
+        node.id, node.parents, node.rule, node.saved = register._next_id(), (parent,), rule, saved
+        node.children, node.level, node.claim, node.extras = 0, parent.level + 1, None, None
+        node.nbytes, node.graph = nbytes, graph
+        with graph.lock:
+            graph.add(node)
+        return node
+
+    return replaced(shipped, register_one)
+
+
+def locks_kept_in_a_forked_child():
+    """A forked child goes on with the locks as they were at the fork."""
+    return patched(fork, "_renew", lambda runtime, whole: None)
+
+
+FAULTS = {
+    plant.__name__: plant
+    for plant in (
+        directory_under_graph,
+        locks_in_order_of_arrival,
+        rules_under_the_lock,
+        finalizer_waits_for_the_lock,
+        drop_tries_before_it_appends,
+        holder_looks_before_it_counts,
+        drops_move_before_the_forwarding,
+        claim_in_two_steps,
+        count_outside_the_lock,
+        registered_in_a_merged_graph,
+        locks_kept_in_a_forked_child,
+    )
+}
+
+SHIPPED = nullcontext
