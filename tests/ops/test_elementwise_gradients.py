@@ -215,7 +215,7 @@ def test_comparisons_give_plain_arrays_of_booleans():
         (t < u, [True, False, False]),
         (t <= 2, [True, True, False]),
         (t > np.array([0.0, 2.0, 2.0]), [True, False, True]),
-        (2 >= t, [True, True, False]),
+        (2 >= t, [True, True, False]),  # noqa: SIM300 (the reflected operator)
         (t == u, [False, True, False]),
         (t != u, [True, False, True]),
         (np.greater(t, u), [False, False, True]),
