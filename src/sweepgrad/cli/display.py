@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any, Protocol
 
@@ -20,9 +19,9 @@ class Display(Protocol):
     def show(self, snapshot: Snapshot) -> None: ...
 
 
-def make_display(plain: bool) -> Display:
-    """The live table if standard output is a terminal and rich is installed; else the log."""
-    if not plain and sys.stdout.isatty():
+def make_display(live: bool) -> Display:
+    """The live table if asked for and rich is installed; else the log."""
+    if live:
         try:
             import rich  # noqa: F401  # only to see whether it is there
         except ImportError:

@@ -16,14 +16,13 @@ OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 _EXAMPLES = """\
 examples:
-  sweepgrad train                                  train on the digits, one thread per core
-  sweepgrad train --mode hogwild --threads 4       four threads, one model, no waiting
-  sweepgrad train --json figures.json              keep the figures
-  sweepgrad hotloop --rounds 1_000_000             create, drop, watch the memory
-  sweepgrad hotloop --op --threads 4 --plot m.png  with operations, in threads, as a picture
-  sweepgrad hotloop --rounds 100_000 --hold        what only a sweep can free
-  sweepgrad locks                                  the lock hierarchy, and it in use
-  sweepgrad explore trainer:scenario               every schedule of a scenario's threads
+  sweepgrad train                                   train on the digits, one thread per core
+  sweepgrad train --mode hogwild --threads 4        four threads, one model, no waiting
+  sweepgrad train --json figures.json               keep the figures
+  sweepgrad hotloop --rounds 1_000_000              create, drop, watch the memory
+  sweepgrad hotloop --op --threads 4 --plot m.png   with operations, in threads, as a picture
+  sweepgrad hotloop --rounds 100_000 --hold         what only a sweep can free
+  sweepgrad locks                                   the lock hierarchy, and it in use
 
 exit codes: 0 all promises held, 1 one did not or an error stopped the command,
 2 wrong usage, 130 stopped with Ctrl-C

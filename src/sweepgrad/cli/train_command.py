@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 from types import FrameType
 from typing import Any
 
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     control = Control()
     before = _stop_on_interrupt(control)
     try:
-        with make_display(options.plain) as display:
+        with make_display(sys.stdout.isatty() and not options.plain) as display:
             report = train(settings, display.show, control)
     finally:
         if before is not None:
