@@ -42,8 +42,8 @@ from sweepgrad.errors import (
     TensorTypeError,
 )
 from sweepgrad.gradients import Gradients, grad, value_and_grad
+from sweepgrad.graph import DEFAULT as _DEFAULT
 from sweepgrad.graph import (
-    DEFAULT,
     GraphRuntime,
     MemoryReport,
     SweepReport,
@@ -51,21 +51,21 @@ from sweepgrad.graph import (
     is_recording,
     no_grad,
 )
-from sweepgrad.ops.install import public_operations
+from sweepgrad.ops.install import public_operations as _public_operations
 from sweepgrad.tensor import Tensor, from_numpy, tensor
 
 __version__ = "0.1.0"
 
-graph_cleanup = DEFAULT.graph_cleanup
-memory_report = DEFAULT.memory_report
+graph_cleanup = _DEFAULT.graph_cleanup
+memory_report = _DEFAULT.memory_report
 
 
 def operations() -> list[str]:
     """The names of the operations in this namespace, sorted."""
-    return sorted(public_operations())
+    return sorted(_public_operations())
 
 
-globals().update(public_operations())
+globals().update(_public_operations())
 
 __all__ = [
     "AnomalyError",
