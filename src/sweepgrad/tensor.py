@@ -377,7 +377,8 @@ class Tensor(InstalledMethods):
     def __setitem__(self, index: object, value: object) -> NoReturn:
         raise TensorTypeError(
             "a tensor is not written into, because its value may be saved for a backward; "
-            "use sweepgrad.where(mask, new, t) or, for a parameter, t.assign(new)"
+            "use t.at[index].set(new), sweepgrad.where(mask, new, t) or, for a parameter, "
+            "t.assign(new)"
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:

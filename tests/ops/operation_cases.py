@@ -64,7 +64,7 @@ def check_differences(one: Case) -> None:
 
 
 def check_value(one: Case) -> None:
-    """The value is NumPy's, for tracked and untracked tensors, and operands are not written into."""
+    """The value is NumPy's, tracked or not, and operands are not written into."""
     expected = np.asarray(one.reference(*one.arrays))
     kept = [array.copy() for array in one.arrays]
     for requires_grad in (False, True):
@@ -107,7 +107,7 @@ def _layouts(array: np.ndarray) -> dict[str, np.ndarray]:
     constant = array.copy()
     constant.flags.writeable = False
     return {
-        "Fortran order": np.asfortranarray(array),
+        "Fortran order": np.array(array, order="F"),
         "every other element": spaced,
         "negative strides": backwards,
         "read-only": constant,

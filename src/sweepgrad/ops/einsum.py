@@ -60,7 +60,7 @@ def einsum(
         subscripts, tensors = operands[0], list(operands[1:])
     else:
         subscripts, tensors = _from_labels(operands)
-    inputs, output = _parse(subscripts, [ndim_of(t) for t in tensors])
+    inputs, output = _parse(subscripts, tuple([ndim_of(t) for t in tensors]))
     return _apply(tensors, inputs, output, optimize)
 
 
@@ -84,7 +84,8 @@ def _letters_of(labels: Any) -> str:
     )
 
 
-def _parse(subscripts: str, ranks: list[int]) -> tuple[tuple[str, ...], str]:
+@functools.lru_cache(maxsize=1024)
+def _parse(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
     """The operands' letters and the result's, ellipses replaced by letters that are free.
 
     Raises:

@@ -46,34 +46,55 @@ UNTRACKED_UFUNCS: frozenset[np.ufunc] = frozenset(
 #: Functions whose result has no gradient: it is a plain array or Python value.
 UNTRACKED_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
     {
+        np.all,
+        np.allclose,
+        np.any,
         np.argmax,
         np.argmin,
+        np.argpartition,
         np.argsort,
-        np.searchsorted,
-        np.count_nonzero,
-        np.nonzero,
-        np.flatnonzero,
-        np.allclose,
-        np.isclose,
+        np.argwhere,
+        np.array2string,
         np.array_equal,
-        np.shape,
-        np.ndim,
-        np.size,
-        np.any,
-        np.all,
-        np.zeros_like,
-        np.ones_like,
-        np.empty_like,
-        np.full_like,
-        np.iscomplexobj,
-        np.isrealobj,
-        np.result_type,
-        np.can_cast,
+        np.array_equiv,
         np.array_repr,
         np.array_str,
-        np.array2string,
+        np.can_cast,
+        np.common_type,
+        np.count_nonzero,
+        np.diag_indices_from,
+        np.digitize,
+        np.einsum_path,
+        np.empty_like,
+        np.flatnonzero,
+        np.full_like,
+        np.histogram_bin_edges,
+        np.isclose,
+        np.iscomplex,
+        np.iscomplexobj,
+        np.isin,
+        np.isneginf,
+        np.isposinf,
+        np.isreal,
+        np.isrealobj,
+        np.ix_,
+        np.lexsort,
+        np.linalg.matrix_rank,
         np.may_share_memory,
+        np.min_scalar_type,
+        np.ndim,
+        np.nonzero,
+        np.ones_like,
+        np.ravel_multi_index,
+        np.result_type,
+        np.searchsorted,
+        np.shape,
         np.shares_memory,
+        np.size,
+        np.tril_indices_from,
+        np.triu_indices_from,
+        np.unravel_index,
+        np.zeros_like,
     }
 )
 
@@ -93,7 +114,7 @@ def ufunc(function: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
             return function(*_plain(inputs), **_plain(kwargs))
         if operation is not None and is_recording() and _tracked(inputs):
             return with_keywords(function, operation, inputs, kwargs)
-        return _on_arrays(function.__name__, function, inputs, kwargs)
+        return on_arrays(function.__name__, function, inputs, kwargs)
     return _ufunc_method(function, method, inputs, kwargs)
 
 
@@ -112,7 +133,7 @@ def _ufunc_method(
             f"np.{name} writes into its first operand, and a tensor is never written into; "
             "use t.at[index].add(values), or add a tensor with the values in place"
         )
-    return _on_arrays(name, getattr(function, method), inputs, kwargs)
+    return on_arrays(name, getattr(function, method), inputs, kwargs)
 
 
 def function(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -122,10 +143,10 @@ def function(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         return operation(*args, **kwargs)
     if func in UNTRACKED_FUNCTIONS:
         return func(*_plain(args), **_plain(kwargs))
-    return _on_arrays(func.__name__, func, args, kwargs)
+    return on_arrays(func.__name__, func, args, kwargs)
 
 
-def _on_arrays(
+def on_arrays(
     name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Run a function without a rule on plain arrays, unless that would lose a gradient."""

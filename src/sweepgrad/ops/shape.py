@@ -174,7 +174,10 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
     """One axis moved before another, as ``numpy.rollaxis``; dx = g with it moved back."""
     ndim = ndim_of(a)
     axis = normalize_axis_index(axis, ndim)
-    start = normalize_axis_index(start, ndim + 1) if start != ndim else ndim
+    if start < 0:
+        start += ndim
+    if not 0 <= start <= ndim:
+        raise np.exceptions.AxisError(start, ndim + 1)
     order = list(range(ndim))
     order.remove(axis)
     order.insert(start - 1 if axis < start else start, axis)

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import NDArray
 
-from sweepgrad.errors import DtypeError
+from sweepgrad.errors import DtypeError, NoGradientRuleError
 from sweepgrad.ops.arguments import shape_of
 from sweepgrad.ops.arithmetic import divide, negative
 from sweepgrad.ops.declare import fit
 from sweepgrad.ops.indexing import add_at, along_axis, basic, names_once, normalized
+from sweepgrad.ops.numpy_protocol import on_arrays
 from sweepgrad.ops.primitive import primitive
 from sweepgrad.tensor import Tensor
 
@@ -224,9 +225,33 @@ def _along(
     return update(arr, values, index)
 
 
+def _writing(function: Callable[..., Any], instead: str) -> Callable[..., Any]:
+    """A NumPy function that writes into its first argument: refused when that is a tensor."""
+
+    def write(target: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(target) is Tensor:
+            raise NoGradientRuleError(
+                f"np.{function.__name__} writes into its first argument, and a tensor is never "
+                f"written into; use {instead}, which gives a new one"
+            )
+        return on_arrays(function.__name__, function, (target, *args), kwargs)
+
+    return write
+
+
 METHODS: dict[str, Any] = {"at": property(At, doc=At.__doc__)}
 
-NUMPY: dict[Any, Any] = {}
+NUMPY: dict[Any, Any] = {
+    function: _writing(function, instead)
+    for function, instead in (
+        (np.copyto, "sweepgrad.where(mask, new, t)"),
+        (np.fill_diagonal, "t.at[i, i].set(values) with i = np.arange(n)"),
+        (np.place, "t.at[mask].set(values)"),
+        (np.put, "t.reshape(-1).at[indices].set(values)"),
+        (np.put_along_axis, "sweepgrad.put_along_axis(t, indices, values, axis)"),
+        (np.putmask, "sweepgrad.where(mask, values, t)"),
+    )
+}
 
 PUBLIC: dict[str, Any] = {
     "put_along_axis": put_along_axis,
