@@ -290,12 +290,24 @@ def cummin(x: Any, axis: int | None = None) -> Tensor:
     return _cummin(*_along(x, axis, None))
 
 
-def _logcumsumexp_rule(g: Any, ans: Any, x: Any, axis: int) -> Any:
-    """exp(x_i - y_i) s_i with s_i = g_i + exp(y_i - y_(i+1)) s_(i+1), where no exponent is > 0."""
-    nothing = np.isneginf(plain(ans))
-    ans = np.where(nothing, 0.0, ans)
-    ratio = np.exp(np.where(nothing, -np.inf, ans - _shift(ans, axis, -1, np.inf)))
-    return _recur(g, ratio, axis, -1) * np.exp(x - ans)
+def _logcumsumexp_rule(g: Any, x: Any, axis: int) -> Any:
+    """exp(x_i) sum over k >= i of g_k exp(-y_k), with every exponential taken beside its peak.
+
+    With the largest value so far M, e = exp(x - M) and S_k = sum of exp(x - M_k) up
+    to k, both are recurrences: S_k = e_k + d_k S_(k-1) and t_k = g_k / S_k +
+    d_(k+1) t_(k+1), where d_k = exp(M_(k-1) - M_k) <= 1; and dx = e t.  The
+    differences x - y would be as inexact as y is large.
+    """
+    values = plain(x)
+    nothing = np.isneginf(values)
+    peak = np.maximum.accumulate(values, axis=axis)
+    before = _shift_forward(peak, axis, 1, -np.inf)
+    empty = np.isneginf(before)
+    decay = np.exp(np.where(empty, -np.inf, np.where(empty, 0.0, before) - peak))
+    share = np.exp(np.where(nothing, -np.inf, x - np.where(np.isneginf(peak), 0.0, peak)))
+    total = _recur(share, decay, axis, 1)
+    total = np.where(np.equal(plain(total), 0), 1.0, total)
+    return share * _recur(g / total, _shift_forward(decay, axis, -1, 0.0), axis, -1)
 
 
 _logcumsumexp = primitive(

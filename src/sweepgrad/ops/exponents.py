@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sweepgrad.ops.declare import binary, unary
-from sweepgrad.ops.rules import plain
+from sweepgrad.ops.declare import unary
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
 
@@ -37,30 +36,6 @@ reciprocal = unary(
 )
 
 
-def _log_share(ans: Any, operand: Any) -> Any:
-    """operand - ans for an exponential, -inf where the operand is -inf and so contributes nothing.
-
-    -inf - (-inf) would be NaN; logaddexp(-inf, -inf) is to have gradient 0.
-    """
-    nothing = np.isneginf(plain(operand))
-    return np.where(nothing, -np.inf, np.where(nothing, 0.0, operand) - np.where(nothing, 0.0, ans))
-
-
-logaddexp = binary(
-    "logaddexp",
-    np.logaddexp,
-    x=lambda g, ans, x: g * np.exp(_log_share(ans, x)),
-    y=lambda g, ans, y: g * np.exp(_log_share(ans, y)),
-    doc="``log(exp x + exp y)``; dx = g exp(x - ans), 0 where x is -inf.",
-)
-logaddexp2 = binary(
-    "logaddexp2",
-    np.logaddexp2,
-    x=lambda g, ans, x: g * np.exp2(_log_share(ans, x)),
-    y=lambda g, ans, y: g * np.exp2(_log_share(ans, y)),
-    doc="``log2(2^x + 2^y)``; dx = g 2^(x - ans), 0 where x is -inf.",
-)
-
 METHODS = {
     "exp": exp,
     "expm1": expm1,
@@ -85,8 +60,6 @@ NUMPY: dict[Any, Any] = {
     np.cbrt: cbrt,
     np.square: square,
     np.reciprocal: reciprocal,
-    np.logaddexp: logaddexp,
-    np.logaddexp2: logaddexp2,
 }
 
 PUBLIC = {function.__name__: operation for function, operation in NUMPY.items()}

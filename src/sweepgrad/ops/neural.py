@@ -1,4 +1,4 @@
-"""Softmax, cross-entropy, dropout and embedding."""
+"""Cross-entropy, dropout and embedding."""
 
 from __future__ import annotations
 
@@ -11,55 +11,11 @@ from sweepgrad.errors import DtypeError, LabelError, SettingError, ShapeError
 from sweepgrad.ops.arithmetic import multiply
 from sweepgrad.ops.elementwise import where
 from sweepgrad.ops.indexing import scatter
+from sweepgrad.ops.logspace import finite_peak, log_softmax, softmax, softmax_of
 from sweepgrad.ops.primitive import primitive
-from sweepgrad.ops.reductions import as_float, finite_peak
+from sweepgrad.ops.reductions import as_float
 from sweepgrad.ops.rules import plain
 from sweepgrad.tensor import Tensor, untracked
-
-
-def _log_softmax_forward(x: NDArray[Any], axis: Any) -> NDArray[Any]:
-    shifted: NDArray[Any] = x - finite_peak(x, axis)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        return shifted - np.log(np.add.reduce(np.exp(shifted), axis=axis, keepdims=True))
-
-
-def _softmax_forward(x: NDArray[Any], axis: Any) -> NDArray[Any]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        result: NDArray[Any] = np.exp(x - finite_peak(x, axis))
-        return result / np.add.reduce(result, axis=axis, keepdims=True)
-
-
-_log_softmax = primitive(
-    "log_softmax",
-    _log_softmax_forward,
-    x=lambda g, ans, axis: g - np.exp(ans) * g.sum(axis=axis, keepdims=True),
-)
-_softmax = primitive(
-    "softmax",
-    _softmax_forward,
-    x=lambda g, ans, axis: ans * (g - (g * ans).sum(axis=axis, keepdims=True)),
-)
-
-
-def softmax(x: Any, axis: Any = -1) -> Tensor:
-    """exp(x) / sum(exp(x)) over ``axis``, without overflow; dx = y (g - sum(g y)).
-
-    Args:
-        axis: the axis, or tuple of axes, of the classes.
-    """
-    return _softmax(as_float(x), axis)
-
-
-def log_softmax(x: Any, axis: Any = -1) -> Tensor:
-    """log(softmax(x)), accurate where softmax is tiny; dx = g - softmax(x) sum(g).
-
-    An entry of -inf gives -inf, and every gradient stays finite.
-
-    Args:
-        axis: the axis, or tuple of axes, of the classes.
-    """
-    return _log_softmax(as_float(x), axis)
-
 
 # --- cross-entropy ------------------------------------------------------------------------
 
@@ -106,7 +62,7 @@ def _label_loss_rule(
         q = np.zeros(x.shape, x.dtype) if smooth is None else smooth.copy()
         q[rows, labels] += hard
         g = g if reduced else g.reshape((-1, 1))
-        return g * (_softmax(x, -1) * q.sum(axis=-1, keepdims=True) - q)
+        return g * (softmax_of(x, -1) * q.sum(axis=-1, keepdims=True) - q)
     peak, total = kept
     result = np.exp(x - peak)
     weight = hard if smooth is None else hard + np.add.reduce(smooth, axis=-1)
@@ -364,12 +320,12 @@ def embedding(weight: Any, indices: Any, padding_idx: int | None = None) -> Tens
     return _rows(weight, places, padding_idx)
 
 
-METHODS = {"softmax": softmax, "log_softmax": log_softmax}
+METHODS: dict[str, Any] = {}
 NUMPY: dict[Any, Any] = {}
 PUBLIC = {
-    "softmax": softmax,
-    "log_softmax": log_softmax,
     "cross_entropy": cross_entropy,
     "dropout": dropout,
     "embedding": embedding,
 }
+
+__all__ = ["cross_entropy", "dropout", "embedding", "log_softmax", "softmax"]

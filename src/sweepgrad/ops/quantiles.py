@@ -66,7 +66,8 @@ def _at_ranks(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """The elements of two ranks in each slice, with the reduced axes kept as 1."""
     rest = tuple(axis for axis in range(x.ndim) if axis not in axes)
-    flat = x.transpose(rest + axes).reshape((*[x.shape[axis] for axis in rest], -1))
+    count = count_along(x.shape, axes)
+    flat = x.transpose(rest + axes).reshape((*[x.shape[axis] for axis in rest], count))
     ordered = np.partition(flat, (lower, upper), axis=-1)
     shape = kept_shape(x.shape, axes)
     return ordered[..., lower].reshape(shape), ordered[..., upper].reshape(shape)

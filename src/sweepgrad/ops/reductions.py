@@ -296,40 +296,6 @@ def argmin(x: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False)
     return np.argmin(plain(x), axis=axis, keepdims=keepdims)
 
 
-# --- in log space -----------------------------------------------------------------------------
-
-
-def finite_peak(x: NDArray[Any], axis: Any) -> NDArray[Any]:
-    """The largest value of each slice, kept as 1; 0 where that is not finite."""
-    peak = x.max(axis=axis, keepdims=True, initial=-np.inf)
-    result: NDArray[Any] = np.where(np.isfinite(peak), peak, x.dtype.type(0))
-    return result
-
-
-def _logsumexp_forward(x: NDArray[Any], axis: Any, keepdims: bool) -> NDArray[Any]:
-    peak = finite_peak(x, axis)
-    with np.errstate(divide="ignore", over="ignore"):
-        result: NDArray[Any] = np.log(np.sum(np.exp(x - peak), axis=axis, keepdims=True)) + peak
-    return result if keepdims else np.squeeze(result, axes_of(axis, x.ndim))
-
-
-def _logsumexp_rule(g: Any, ans: Any, x: Any, x_shape: Any, axis: Any) -> Any:
-    ans = kept(ans, x_shape, axis)
-    ans = np.where(np.equal(plain(ans), -np.inf), 0.0, ans)
-    return kept(g, x_shape, axis) * np.exp(x - ans)
-
-
-_logsumexp = primitive("logsumexp", _logsumexp_forward, x=_logsumexp_rule)
-
-
-def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))) over ``axis``, without overflow; dx = g exp(x - y), 0 where y is -inf.
-
-    Args and Raises: ``axis`` and ``keepdims`` as for :func:`sum`.
-    """
-    return _logsumexp(as_float(x), axis, keepdims)
-
-
 def as_float(x: Any) -> Any:
     """Integers and booleans as float64, as NumPy's functions of real numbers take them."""
     if type(x) is not Tensor:
@@ -346,7 +312,6 @@ METHODS = {
     "min": min,
     "argmax": argmax,
     "argmin": argmin,
-    "logsumexp": logsumexp,
 }
 
 NUMPY: dict[Any, Any] = {
@@ -369,5 +334,4 @@ PUBLIC = {
     "min": min,
     "argmax": argmax,
     "argmin": argmin,
-    "logsumexp": logsumexp,
 }

@@ -113,5 +113,5 @@ def shared(x: NDArray[Any], chosen: NDArray[Any], axis: Any, dtype: np.dtype[Any
     if not counts.all():
         ties = ties | (np.isnan(x) & np.isnan(chosen))
         counts = np.maximum(np.add.reduce(ties, axis=axis, keepdims=True, dtype=np.intp), 1)
-    weights: NDArray[Any] = np.divide(ties, counts, dtype=dtype)
+    weights: NDArray[Any] = np.divide(ties, counts, dtype=dtype.newbyteorder("="))
     return weights

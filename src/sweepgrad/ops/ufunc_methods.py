@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sweepgrad.errors import DtypeError, NoGradientRuleError
-from sweepgrad.ops import cumulative, reductions
+from sweepgrad.ops import cumulative, logspace, reductions
 from sweepgrad.ops.arguments import refuse_out
 from sweepgrad.ops.elementwise import astype
 from sweepgrad.ops.rules import plain
@@ -98,7 +98,7 @@ def _accumulating(operation: Callable[..., Any]) -> Callable[..., Tensor]:
 def _logsumexp(x: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
     if where is not None:
         x = np.where(plain(where), x, -np.inf)
-    result = reductions.logsumexp(x, axis, keepdims)
+    result = logspace.logsumexp(x, axis, keepdims)
     return result if initial is None else np.logaddexp(result, initial)
 
 
