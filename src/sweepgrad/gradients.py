@@ -366,6 +366,17 @@ def value_and_grad(
 _ALIAS = Rule("alias", lambda g: g)
 
 
+def alias(value: Tensor) -> Tensor:
+    """A variable with the value of a tracked tensor, through which gradients flow on to it.
+
+    What is differentiated by the alias counts no other use of the tensor.
+    """
+    node = node_of(value, "alias")
+    result = untracked(value._data)
+    result._node = register_one(result, node, _ALIAS, (), 0)
+    return result
+
+
 def _argument(value: Any) -> Tensor:
     """The variable to differentiate by: a new leaf or, for a tracked argument, an alias of it.
 
@@ -376,9 +387,7 @@ def _argument(value: Any) -> Tensor:
     if type(value) is Tensor:
         if value._node is None or not is_recording():
             return tensor(value, requires_grad=True)
-        alias = untracked(value._data)
-        alias._node = register_one(alias, value._node, _ALIAS, (), 0)
-        return alias
+        return alias(value)
     array = np.asarray(value)
     return tensor(array if array.dtype.kind in "fc" else array.astype(float), requires_grad=True)
 

@@ -4,6 +4,7 @@ Importing this package installs the hook methods of ``Tensor``.
 """
 
 from sweepgrad.autograd.anomaly import detect_anomaly
+from sweepgrad.autograd.checkpointing import checkpoint, checkpoint_sequential
 from sweepgrad.autograd.custom_vjp import custom_vjp
 from sweepgrad.autograd.function import Context, Function, once_differentiable
 from sweepgrad.autograd.hooks import HookHandle
@@ -14,6 +15,8 @@ __all__ = [
     "Function",
     "HookHandle",
     "after_backward",
+    "checkpoint",
+    "checkpoint_sequential",
     "custom_vjp",
     "detect_anomaly",
     "once_differentiable",

@@ -15,6 +15,7 @@ from sweepgrad.ops.logspace import finite_peak, log_softmax, softmax, softmax_of
 from sweepgrad.ops.primitive import primitive
 from sweepgrad.ops.reductions import as_float
 from sweepgrad.ops.rules import plain
+from sweepgrad.randomness import drawn_from
 from sweepgrad.tensor import Tensor, untracked
 
 # --- cross-entropy ------------------------------------------------------------------------
@@ -267,7 +268,7 @@ def dropout(x: Any, p: float, generator: Any, training: bool = True) -> Tensor:
     x = as_float(x)
     if not training or p == 0:
         return x if type(x) is Tensor else untracked(x)
-    drawn = np.random.default_rng(generator).random(x.shape, np.float32)
+    drawn = np.random.default_rng(drawn_from(generator)).random(x.shape, np.float32)
     scale = 0.0 if p == 1 else 1 / (1 - p)
     mask = np.where(drawn < p, 0.0, scale).astype(x.dtype)
     result: Tensor = multiply(x, mask)
