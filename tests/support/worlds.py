@@ -10,6 +10,7 @@ import itertools
 import numpy as np
 
 import sweepgrad as sg
+from sweepgrad.explore import yield_point
 from sweepgrad.graph import Rule, register_one
 from sweepgrad.graph.locator import find
 from sweepgrad.tensor import Tensor, new_tensor
@@ -99,6 +100,7 @@ def drop_side_loss(world):
 
 def drop_all_of_side(world):
     world.losses[1] = None
+    yield_point(world)
     world.side = None
 
 
@@ -209,6 +211,7 @@ def scenario_of(actions, allowed):
         results = [None] * len(actions)
 
         def run(index):
+            yield_point(world)  # what an action does with the world's handles first
             results[index] = actions[index](world)
 
         for index, action in enumerate(actions):
