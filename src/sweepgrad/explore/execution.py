@@ -71,9 +71,17 @@ class Outcome:
 
 
 def run_once(
-    scenario: Scenario, policy: Policy, settings: Settings, recorder: Recorder | None = None
+    scenario: Scenario,
+    policy: Policy,
+    settings: Settings,
+    recorder: Recorder | None = None,
+    checks: bool = True,
 ) -> Outcome:
     """One run under the choices of ``policy``, whose ``begin`` has been called.
+
+    Args:
+        recorder: takes notes about each step.
+        checks: whether a complete run is checked at its end.
 
     Raises:
         ExplorerError: if the tool or its use is at fault.
@@ -85,12 +93,10 @@ def run_once(
     try:
         watching.fresh_runtime(settings.first_id)
         scenario(model)
-        if model.collects:
-            gc.collect()  # what the collections of this run find is this run's
         board.run()
         if board.child is not None:
             board.child.finish()
-        if board.reason is None:
+        if board.reason is None and checks:
             _check(model, settings)
         if board.reason == "fault":
             _raise_fault(board.error)
@@ -98,6 +104,10 @@ def run_once(
     finally:
         board.unwind()
         board.forget()
+        if model.collects:
+            model.forget()
+            with board.aside():
+                gc.collect()  # what a collection in the next run finds is the next run's
     policy.end(len(outcome.trace))
     return outcome
 

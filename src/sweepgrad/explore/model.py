@@ -115,6 +115,11 @@ class Model:
         for check in self._checks:
             check()
 
+    def forget(self) -> None:
+        """Let go of everything the checks hold."""
+        self._checks.clear()
+        self._each_step.clear()
+
     def _run_each_step(self) -> None:
         for check in self._each_step:
             check()

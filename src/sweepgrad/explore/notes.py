@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from dataclasses import dataclass
 from types import FrameType
@@ -25,6 +26,7 @@ Stack = list[tuple[str, int, str]]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _DEPTH = 12
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def describe(what: object) -> str:
         if what.name is None:
             what.name = _lock_class(what)
         return what.name
-    text = repr(what)
+    text = _ADDRESS.sub("", repr(what))  # an address is another one in each run
     return text if len(text) <= 60 else text[:57] + "..."
 
 

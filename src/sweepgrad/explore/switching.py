@@ -17,7 +17,8 @@ are watched on their classes: one exploration runs at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from sweepgrad.errors import ExplorerError
@@ -303,6 +304,15 @@ class Switchboard:
         self.live = []
         self.watcher = self.after_step = None
         self.unwinding = 0
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What runs inside belongs to no run: its exceptions in finalizers are nobody's."""
+        self.unwinding = 1
+        try:
+            yield
+        finally:
+            self.unwinding = 0
 
     def forget(self) -> None:
         """Let go of everything that belongs to the last run."""

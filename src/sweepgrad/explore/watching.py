@@ -128,8 +128,8 @@ def dying(handle: Any) -> None:
     came before the drop.
     """
     if BOARD.current is not None:
-        node = handle._node
-        if node is not None and type(node) is Node:
+        node = getattr(handle, "_node", None)  # missing when making the tensor failed
+        if type(node) is Node:
             BOARD.step("drop handle of", node, _HANDLE, True, None, True)
 
 
