@@ -58,8 +58,9 @@ def finite_peak(x: NDArray[Any], axis: Any) -> NDArray[Any]:
 
 def _softmax_forward(x: NDArray[Any], axis: Any) -> NDArray[Any]:
     with np.errstate(over="ignore", invalid="ignore"):
-        result: NDArray[Any] = np.exp(x - finite_peak(x, axis))
-        return result / np.sum(result, axis=axis, keepdims=True)
+        powers = np.exp(x - finite_peak(x, axis))
+        result: NDArray[Any] = powers / np.sum(powers, axis=axis, keepdims=True)
+    return result
 
 
 def _softmax_rule(g: Any, ans: Any, axis: Any) -> Any:
@@ -85,7 +86,8 @@ def softmax(x: Any, axis: Any = -1) -> Tensor:
 def _log_softmax_forward(x: NDArray[Any], axis: Any) -> NDArray[Any]:
     shifted: NDArray[Any] = x - finite_peak(x, axis)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+        result: NDArray[Any] = shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+    return result
 
 
 _log_softmax = primitive(
