@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad.errors import NoGradientRuleError, ShapeError
-from sweepgrad.ops.conjugates import adjoint, conjugated
+from sweepgrad.ops.conjugates import adjoint, conjugated, transposed
 from sweepgrad.ops.declare import operand
 from sweepgrad.ops.indexing import getitem
 from sweepgrad.ops.joining import concatenate
@@ -166,7 +166,8 @@ def _right_rule(g: Any, x: Any, saved: tuple[Any, Any, Any]) -> Any:
     """u [s (skew(vᴴ g) ∘ F) - i Im diag(vᴴ g) / 2s] vᴴ + u s⁻¹ gᴴ (1 - v vᴴ), g that of v."""
     u, s, vh = _factors(x, saved)
     v = adjoint(vh)
-    g = conjugated(_thin(conjugated(adjoint(g)), s.shape[-1], "V"))
+    # That of v = (vᴴ)ᴴ: conjugated once for the convention and once for H.
+    g = _thin(transposed(g), s.shape[-1], "V")
     projected = vh @ g
     inner = s[..., :, None] * ((projected - adjoint(projected)) * _gaps(s * s))
     inverse = _inverted(s)

@@ -191,8 +191,9 @@ _logabsdet = primitive(
 
 def _phase_rule(g: Any, ans: Any, x: Any) -> Any:
     """d phase = i phase Im tr(x⁻¹ dx), so dx = -i Re(i g phase) x⁻ᵀ."""
-    turned = (1j * g * ans).real
-    return (-1j * turned)[..., None, None] * transposed(np.linalg.inv(x))
+    # Numbers of Python stand on the right, for NumPy's scalars to stay NumPy's.
+    turned = (g * ans * 1j).real
+    return (turned * -1j)[..., None, None] * transposed(np.linalg.inv(x))
 
 
 _phase = primitive("slogdet", lambda x: np.linalg.slogdet(x)[0], x=_phase_rule)
