@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sweepgrad.errors import ReentrantCallError
 from sweepgrad.graph.locator import Graph, find, mismatch
 from sweepgrad.graph.node import UNAVAILABLE, Node, Rule, node_ids
 from sweepgrad.graph.section import enter, join, leave, on_drop, refused
@@ -59,34 +60,38 @@ def register_one(
     node.level = parent.level + 1
     node.claim = None
     node.nbytes = nbytes
-    graph = parent.graph
-    if graph is None:
+    if parent.graph is None:
         parent.runtime.locator.start(node)
-        return node
+    else:
+        _put(node, parent.graph, parent)
+    return node
+
+
+def _put(node: Node, graph: Graph, parent: Node) -> None:
+    """Place a node with one parent in a graph; other parents are leaves or the same one again."""
     node.graph = graph
     state: ThreadState = graph.threads.state
     if state.section is not None:
-        raise refused(rule.name)
+        raise refused_for(node)
     placed = False
     try:
         state.section = graph
         with graph.lock:
-            if graph.forward is None and not graph.dirty and parent.claim is None:
+            if parent.claim is None and graph.forward is None and not graph.dirty:
                 graph.dirty = True
                 graph.nodes[node.id] = node
                 if parent.children:
                     graph.tips += 1
                 parent.children += 1
-                graph.saved_bytes += nbytes
+                graph.saved_bytes += node.nbytes
                 graph.dirty = False
                 placed = True
     finally:
         state.section = None
     if not placed:
-        enter(graph, rule.name, _place, node)
+        enter(graph, "recording", _place, node)
     elif graph.drops or state.deferred or state.sweeps_asked:
         leave(state, graph)
-    return node
 
 
 def register_two(
@@ -107,23 +112,42 @@ def register_two(
     node.level = (one.level if one.level > other.level else other.level) + 1
     node.claim = None
     node.nbytes = nbytes
-    graph = one.graph
-    graph_of_other = other.graph
-    if graph is None or graph_of_other is None or graph is not graph_of_other:
-        return _register_joined(node)
+    graph, graph_of_other = one.graph, other.graph
+    if graph is None:
+        if graph_of_other is None:
+            if one.runtime is not other.runtime:
+                raise mismatch(one.runtime, other.runtime)
+            one.runtime.locator.start(node)
+        elif one.runtime is graph_of_other.runtime:
+            _put(node, graph_of_other, other)
+        else:
+            raise mismatch(one.runtime, graph_of_other.runtime)
+    elif graph_of_other is None:
+        if other.runtime is not graph.runtime:
+            raise mismatch(graph.runtime, other.runtime)
+        _put(node, graph, one)
+    elif graph is graph_of_other:
+        _put_under_two(node, graph, one, other)
+    else:
+        _register_joined(node)
+    return node
+
+
+def _put_under_two(node: Node, graph: Graph, one: Node, other: Node) -> None:
+    """Place a node whose two parents are in the graph; they may be the same one."""
     node.graph = graph
     state: ThreadState = graph.threads.state
     if state.section is not None:
-        raise refused(rule.name)
+        raise refused_for(node)
     placed = False
     try:
         state.section = graph
         with graph.lock:
             if (
-                graph.forward is None
-                and not graph.dirty
-                and one.claim is None
+                one.claim is None
                 and other.claim is None
+                and graph.forward is None
+                and not graph.dirty
             ):
                 graph.dirty = True
                 graph.nodes[node.id] = node
@@ -134,16 +158,20 @@ def register_two(
                 if not other.children:
                     graph.tips -= 1
                 other.children += 1
-                graph.saved_bytes += nbytes
+                graph.saved_bytes += node.nbytes
                 graph.dirty = False
                 placed = True
     finally:
         state.section = None
     if not placed:
-        enter(graph, rule.name, _place, node)
+        enter(graph, "recording", _place, node)
     elif graph.drops or state.deferred or state.sweeps_asked:
         leave(state, graph)
-    return node
+
+
+def refused_for(node: Node) -> ReentrantCallError:
+    """The error for an operation recorded from inside a critical section of its own thread."""
+    return refused(node.rule.name if node.rule is not None else "recording")
 
 
 def register_many(
@@ -159,10 +187,11 @@ def register_many(
     node.level = max(parent.level for parent in parents) + 1
     node.claim = None
     node.nbytes = nbytes
-    return _register_joined(node)
+    _register_joined(node)
+    return node
 
 
-def _register_joined(node: Node) -> Node:
+def _register_joined(node: Node) -> None:
     """Place a node whose parents may be leaves or sit in several graphs."""
     anchor: Node | None = None
     for parent in node.parents:
@@ -176,12 +205,11 @@ def _register_joined(node: Node) -> Node:
     _refuse_foreign_leaves(node, anchor)
     if anchor is None:
         node.parents[0].runtime.locator.start(node)
-        return node
+        return
     graph = find(anchor)
     node.graph = graph
     assert node.rule is not None
     enter(graph, node.rule.name, _place, node)
-    return node
 
 
 def _refuse_foreign_leaves(node: Node, anchor: Node | None) -> None:

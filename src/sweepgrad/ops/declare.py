@@ -155,18 +155,32 @@ def unary(name: str, forward: Callable[..., Any], rule: Backward, doc: str | Non
     return apply
 
 
+#: What to save, by the names wanted: a lambda each, since this runs with every operation.
+_PICKS: dict[tuple[str, ...], Callable[[Any, Any, Any], tuple[Any, ...]]] = {
+    (): lambda ans, x, y: (),
+    ("ans",): lambda ans, x, y: (ans,),
+    ("x",): lambda ans, x, y: (x,),
+    ("y",): lambda ans, x, y: (y,),
+    ("ans", "x"): lambda ans, x, y: (ans, x),
+    ("ans", "y"): lambda ans, x, y: (ans, y),
+    ("x", "y"): lambda ans, x, y: (x, y),
+    ("ans", "x", "y"): lambda ans, x, y: (ans, x, y),
+}
+
+
 class _Variant:
     """A rule for one choice of tracked operands of a binary operation."""
 
-    __slots__ = ("arrays", "fitted", "plain", "wants_ans", "wants_x", "wants_y")
+    __slots__ = ("beside_scalar", "count", "fitted", "pick", "plain")
 
     def __init__(self, name: str, rules: dict[str, Backward], tracked: tuple[str, ...]) -> None:
         names = [
             name_ for name_ in ("ans", "x", "y") if any(name_ in wants(rules[t]) for t in tracked)
         ]
-        self.wants_ans = "ans" in names
-        self.wants_x = "x" in names
-        self.wants_y = "y" in names
+        self.pick = _PICKS[tuple(names)]
+        #: How many arrays are saved, and how many where the other operand is a Python scalar.
+        self.count = len(names)
+        self.beside_scalar = len({"ans", *tracked}.intersection(names))
         roles = tuple(_role(need, tracked) for need in names)
         parts = []
         fitted_parts = []
@@ -225,7 +239,7 @@ def combine(parts: tuple[tuple[Backward, tuple[int, ...]], ...], count: int) -> 
     return several
 
 
-def binary(
+def binary(  # noqa: PLR0915  # the recording path in one piece: a call costs as much as a statement of NumPy
     name: str, forward: Callable[..., Any], x: Backward, y: Backward, doc: str | None = None
 ) -> Any:
     """Declare an elementwise operation of two operands, with NumPy's broadcasting and promotion.
@@ -278,7 +292,20 @@ def binary(
             result._node = None
             return result
         variant = of_y if one is None else of_x if other is None else of_both
-        _save(result, variant, one, other, a, b, out, scalar)
+        saved = variant.pick(out, a, b)
+        if scalar:
+            rule, nbytes = variant.plain, variant.beside_scalar * out.nbytes
+        elif a.shape == b.shape and a.dtype is b.dtype:
+            rule, nbytes = variant.plain, variant.count * out.nbytes
+        else:
+            rule, nbytes = variant.fitted, sum([value.nbytes for value in saved])
+            saved = _with_specs(saved, one, other, a, b)
+        if other is None:
+            result._node = register_one(result, one, rule, saved, nbytes)  # type: ignore[arg-type]
+        elif one is None:
+            result._node = register_one(result, other, rule, saved, nbytes)
+        else:
+            result._node = register_two(result, one, other, rule, saved, nbytes)
         return result
 
     _register(apply, name, doc)
@@ -307,43 +334,12 @@ def reflected(operation: Callable[..., Any]) -> Callable[..., Any]:
     return exchanged
 
 
-def _save(
-    result: Tensor,
-    variant: _Variant,
-    one: Node | None,
-    other: Node | None,
-    a: Any,
-    b: Any,
-    out: NDArray[Any],
-    scalar: bool,
-) -> None:
-    """Save what the variant wants and register the operation."""
-    saved: tuple[Any, ...]
-    if variant.wants_ans:
-        if variant.wants_x:
-            saved = (out, a, b) if variant.wants_y else (out, a)
-        else:
-            saved = (out, b) if variant.wants_y else (out,)
-    elif variant.wants_x:
-        saved = (a, b) if variant.wants_y else (a,)
-    else:
-        saved = (b,) if variant.wants_y else ()
-    nbytes = 0
-    for value in saved:
-        if type(value) is ndarray:
-            nbytes += value.nbytes
-    if scalar or (a.shape == b.shape and a.dtype is b.dtype):
-        rule = variant.plain
-    else:
-        rule = variant.fitted
-        if one is not None:
-            saved = (*saved, a.shape, a.dtype)
-        if other is not None:
-            saved = (*saved, b.shape, b.dtype)
-    if other is None:
-        assert one is not None
-        result._node = register_one(result, one, rule, saved, nbytes)
-    elif one is None:
-        result._node = register_one(result, other, rule, saved, nbytes)
-    else:
-        result._node = register_two(result, one, other, rule, saved, nbytes)
+def _with_specs(
+    saved: tuple[Any, ...], one: Node | None, other: Node | None, a: Any, b: Any
+) -> tuple[Any, ...]:
+    """The saved values with shape and dtype of each tracked operand, for :func:`fit`."""
+    if one is not None:
+        saved = (*saved, a.shape, a.dtype)
+    if other is not None:
+        saved = (*saved, b.shape, b.dtype)
+    return saved
