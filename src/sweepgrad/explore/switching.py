@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from sweepgrad.errors import ExplorerError
 from sweepgrad.sync import ThreadState
@@ -71,6 +71,20 @@ class Gate:
         return self.name if self.name is not None else f"the end of {self.owner!r}"
 
 
+#: How often a thread may swallow the exception that unwinds it.
+_THROWS = 1000
+
+#: The letters of threads in tokens, by index.
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def too_many_threads() -> NoReturn:
+    """Refuse a thread that no letter is left for."""
+    raise ExplorerError(
+        f"a scenario has at most {len(_LETTERS)} threads and events, this one makes more"
+    )
+
+
 class ModelThread:
     """One thread of the model, or an event that is scheduled like one.
 
@@ -86,48 +100,29 @@ class ModelThread:
         end: the gate that opens when the thread has ended.
     """
 
-    __slots__ = (
-        "end",
-        "event",
-        "fire",
-        "greenlet",
-        "handle",
-        "index",
-        "injected",
-        "interrupt",
-        "job",
-        "key",
-        "kind",
-        "letter",
-        "name",
-        "own_state",
-        "started",
-        "starter",
-        "timed",
-        "waits",
-        "write",
-    )
+    # Defaults on the class, no slots: most threads set few of these, and threads are made
+    # for every run.
+    kind = "start"
+    key = 0
+    write = False
+    waits: Waitable | None = None
+    timed = False
+    event: ModelThread | None = None
+    fire: Callable[[], None] | None = None
+    injected: Callable[[], None] | None = None
+    interrupt: BaseException | None = None
+    started = False
+    starter: Any = None
+    greenlet: Any = None
+    own_state: ThreadState | None = None
+    #: What ``threading.current_thread`` gives in the thread.
+    handle: Any = None
 
     def __init__(self, index: int, name: str, job: Callable[[], Any] | None) -> None:
         self.index = index
-        self.letter = letter_of(index)
+        self.letter = _LETTERS[index] if index < len(_LETTERS) else too_many_threads()
         self.name = name
         self.job = job
-        self.greenlet: Any = None
-        self.own_state: ThreadState | None = None
-        self.kind = "start"
-        self.key = 0
-        self.write = False
-        self.waits: Waitable | None = None
-        self.timed = False
-        self.event: ModelThread | None = None
-        self.fire: Callable[[], None] | None = None
-        self.injected: Callable[[], None] | None = None
-        self.interrupt: BaseException | None = None
-        self.started = False
-        self.starter: Any = None
-        #: What ``threading.current_thread`` gives in the thread.
-        self.handle: Any = None
         self.end = Gate(None, self)
 
     def __repr__(self) -> str:
@@ -144,21 +139,6 @@ class ModelThread:
         """True when the pending operation can run now."""
         waits = self.waits
         return waits is None or waits.owner is None
-
-
-#: How often a thread may swallow the exception that unwinds it.
-_THROWS = 1000
-
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-def letter_of(index: int) -> str:
-    """The letter of a thread in tokens."""
-    if index >= len(_LETTERS):
-        raise ExplorerError(
-            f"a scenario has at most {len(_LETTERS)} threads and events, this one makes more"
-        )
-    return _LETTERS[index]
 
 
 def dependent(one: ModelThread, other: ModelThread) -> bool:

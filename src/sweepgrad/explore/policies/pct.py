@@ -45,7 +45,6 @@ class PCT:
     def begin(self) -> bool:
         if self._runs >= self.schedules:
             return False
-        self._random = random.Random(self.seed * 1_000_003 + self._runs)
         self._runs += 1
         self._position = 0
         self._priorities = {}

@@ -20,7 +20,6 @@ class RandomWalk:
     def begin(self) -> bool:
         if self._runs >= self.schedules:
             return False
-        self._random = random.Random(self.seed * 1_000_003 + self._runs)
         self._runs += 1
         return True
 
