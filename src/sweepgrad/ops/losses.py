@@ -167,8 +167,8 @@ def bce_with_logits(
 
     Args:
         target: probabilities of x's shape; dtarget = -g x.
-        weight: multiplies each loss; broadcasts with it.
-        pos_weight: multiplies the first term; broadcasts with x.
+        weight: multiplies each loss; broadcasts with it and takes its dtype.
+        pos_weight: multiplies the first term; broadcasts with x and takes its dtype.
         reduction: "mean", "sum" or "none".
 
     Raises:
@@ -179,7 +179,7 @@ def bce_with_logits(
     positive = np.asarray(1.0 if pos_weight is None else plain(pos_weight), x.dtype)
     loss: Any = _bce(x, target, positive)
     if weight is not None:
-        loss = loss * weight
+        loss = loss * (weight if type(weight) is Tensor else np.asarray(weight, x.dtype))
     return _reduced(loss, reduction)
 
 
