@@ -79,10 +79,10 @@ def gathered(x: Any, places: tuple[NDArray[Any], ...]) -> Tensor:
     shape = shape_of(x)
     ndim = len(places)
     rows = math.prod(shape[: len(shape) - ndim])
-    flat = np.ravel_multi_index(places, shape[len(shape) - ndim :]).reshape((rows, -1))
-    columns = math.prod(shape[len(shape) - ndim :])
-    positions = (np.arange(rows)[:, None] * columns + flat).reshape(places[0].shape)
-    return getitem(reshape(x, (-1,)), positions)
+    lengths = shape[len(shape) - ndim :]
+    within = np.ravel_multi_index(places, lengths)
+    starts = np.arange(rows).reshape((*shape[: len(shape) - ndim], *(1,) * ndim))
+    return getitem(reshape(x, (-1,)), starts * math.prod(lengths) + within)
 
 
 def _max_pool(ndim: int, name: str) -> Callable[..., Tensor]:
@@ -183,7 +183,8 @@ def adaptive_max_pool(x: Any, output_size: Any) -> Tensor:
     for cell in np.ndindex(*sizes):
         bounds = [cuts[axis][number] for axis, number in enumerate(cell)]
         part = values[last(slice(*bound) for bound in bounds)]
-        chosen = part.reshape((*before, -1)).argmax(axis=-1)
+        count = math.prod(part.shape[len(before) :])
+        chosen = part.reshape((*before, count)).argmax(axis=-1)
         within = np.unravel_index(chosen, part.shape[len(before) :])
         for axis, place in enumerate(within):
             places[axis][last(cell)] = place + bounds[axis][0]

@@ -86,6 +86,8 @@ def interp(
     At a point of ``xp`` the slope is the one to its right; outside, ``left`` and
     ``right`` (by default the first and last value) have slope 0.
 
+    Dtypes: that of the operands; NumPy gives float64 for float32 as well.
+
     Raises:
         NoGradientRuleError: for ``period``; wrap x and xp yourself.
         ShapeError: if xp and fp differ in length or are empty.
