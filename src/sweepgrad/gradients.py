@@ -348,7 +348,7 @@ def value_and_grad(
     def wrapper(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         arguments = list(args)
         for position in positions:
-            arguments[position] = _argument(arguments[position])
+            arguments[position] = variable(arguments[position])
         value = function(*arguments, **kwargs)
         if type(value) is not Tensor:
             raise TensorTypeError(
@@ -377,7 +377,7 @@ def alias(value: Tensor) -> Tensor:
     return result
 
 
-def _argument(value: Any) -> Tensor:
+def variable(value: Any) -> Tensor:
     """The variable to differentiate by: a new leaf or, for a tracked argument, an alias of it.
 
     The alias lets outer gradients flow and yet is not its argument: with the

@@ -7,6 +7,8 @@ from sweepgrad.autograd.anomaly import detect_anomaly
 from sweepgrad.autograd.checkpointing import checkpoint, checkpoint_sequential
 from sweepgrad.autograd.custom_vjp import custom_vjp
 from sweepgrad.autograd.function import Context, Function, once_differentiable
+from sweepgrad.autograd.gradcheck import gradcheck, gradgradcheck
+from sweepgrad.autograd.higher_order import hessian, hessian_vector_product, jacobian, jvp
 from sweepgrad.autograd.hooks import HookHandle
 from sweepgrad.graph.watch import after_backward
 
@@ -19,5 +21,11 @@ __all__ = [
     "checkpoint_sequential",
     "custom_vjp",
     "detect_anomaly",
+    "gradcheck",
+    "gradgradcheck",
+    "hessian",
+    "hessian_vector_product",
+    "jacobian",
+    "jvp",
     "once_differentiable",
 ]

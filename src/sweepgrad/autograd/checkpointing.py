@@ -28,10 +28,9 @@ from sweepgrad.autograd.calls import Call, Shaped, record, rule_for
 from sweepgrad.errors import CheckpointError
 from sweepgrad.gradients import alias, differentiate
 from sweepgrad.graph import DEFAULT, GraphRuntime, Node, is_recording
-from sweepgrad.graph.locator import find
 from sweepgrad.graph.node import node_ids
 from sweepgrad.randomness import Noting, Replaying, inside
-from sweepgrad.tensor import Tensor, from_numpy, untracked
+from sweepgrad.tensor import Tensor, from_numpy, runtime_of, untracked
 
 #: Arguments with a state that drawing advances; each run gets a copy of its own.
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
@@ -169,7 +168,7 @@ class _Region:
         for key in keys:
             self.arguments[key] = _Variable(keys.index(key))
         if nodes:
-            self.runtime = _runtime_of(nodes[0])
+            self.runtime = runtime_of(nodes[0])
         leaves = self._leaves(arrays)
         self.legacy.note()
         with inside(self.noting):
@@ -360,10 +359,6 @@ def _same(one: Any, other: Any) -> bool:
 
 def _is_tracked(value: Any) -> bool:
     return type(value) is Tensor and value._node is not None
-
-
-def _runtime_of(node: Node) -> GraphRuntime:
-    return node.runtime if node.graph is None else find(node).runtime
 
 
 def _array_of(leaf: Node) -> NDArray[Any]:

@@ -18,7 +18,6 @@ from contextvars import ContextVar
 from typing import Any
 
 from sweepgrad.errors import NestingError, OutsideBackwardError
-from sweepgrad.graph.locator import find
 from sweepgrad.graph.node import Node, Rule
 from sweepgrad.graph.recording import enable_grad
 
@@ -93,7 +92,8 @@ def extras_of(node: Node) -> dict[str, Any]:
     Raises:
         ReentrantCallError: inside a critical section of this thread.
     """
-    runtime = node.runtime if node.graph is None else find(node).runtime
+    # A graph that was merged away belongs to the runtime of its survivor.
+    runtime = node.runtime if node.graph is None else node.graph.runtime
     cell = _ExtrasCell(node)
     while True:
         extras: dict[str, Any] | None = cell._data
