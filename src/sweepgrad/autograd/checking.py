@@ -338,10 +338,11 @@ class _Check:
             output, index, argument = where
             entry = ", ".join(str(int(i)) for i in at)
             row = ", ".join(str(i) for i in index)
+            difference = abs(given[at] - expected[at])
             worst.text = (
                 f"the gradient of result {output}[{row}] by input {argument}[{entry}] is "
                 f"{given[at]:.10g} by the rules and {expected[at]:.10g} by {self._oracle()}, a "
-                f"difference of {abs(given[at] - expected[at]):.3g} where {allowed[at]:.3g} is allowed"
+                f"difference of {difference:.3g} where {allowed[at]:.3g} is allowed"
             )
 
     def _oracle(self) -> str:
