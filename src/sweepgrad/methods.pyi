@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sweepgrad.ops.updates import At
 from sweepgrad.tensor import Tensor
 
 Bools = NDArray[np.bool_]
@@ -59,8 +60,28 @@ class InstalledMethods:
     def ravel(self, order: str = "C") -> Tensor: ...
     def flatten(self, order: str = "C") -> Tensor: ...
 
+    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor: ...
+    def copy(self, order: str = "K") -> Tensor: ...
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor: ...
+
+    # --- indexing ---
+    at: At
+
+    def take(
+        self, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
+    ) -> Tensor: ...
+    def compress(self, condition: Any, axis: int | None = None, out: None = None) -> Tensor: ...
+
     # --- products ---
     def dot(self, b: Any) -> Tensor: ...
+    def trace(
+        self,
+        offset: int = 0,
+        axis1: int = 0,
+        axis2: int = 1,
+        dtype: DTypeLike | None = None,
+        out: None = None,
+    ) -> Tensor: ...
 
     # --- elementwise ---
     def abs(self) -> Tensor: ...
