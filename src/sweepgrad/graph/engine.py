@@ -27,7 +27,7 @@ from sweepgrad.graph.locator import Graph, find
 from sweepgrad.graph.node import Claim, Node, Rule
 from sweepgrad.graph.section import enter, join
 from sweepgrad.graph.sweeper import sweep_with_backward
-from sweepgrad.graph.watch import WATCH, forget_hooks, hooked, keeps_gradient
+from sweepgrad.graph.watch import WATCH, forget_hooks, hooked, is_watched, keeps_gradient
 
 #: One step of a backward: the node, its rule, its saved values and its parents.
 Step = tuple[Node, Rule, tuple[Any, ...], tuple[Node, ...]]
@@ -107,7 +107,7 @@ def backward(request: Request) -> dict[Node, Any]:
             if close is not None:
                 close()
             claimed.steps = iter(())
-    if WATCH:
+    if WATCH and not request.cut:  # inside a region, a parameter's gradient is not final
         _hook_rest(gradients, wanted, kept, request.targets)
     # What is left was reached but not run: leaves, and targets that no other target lies behind.
     targets = request.targets
@@ -140,6 +140,8 @@ def _claim(graph: Graph, garbage: list[Any], roots: list[Node], request: Request
     wanted = _wanted(leaves, request.targets)
     useful = None
     if request.targets is not None or len(wanted) < len(leaves):
+        if WATCH and request.targets is None:
+            wanted.update((node, node()) for node in order if is_watched(node))
         useful = _leading_to(wanted, order)
     if request.targets is not None:
         assert useful is not None

@@ -132,6 +132,12 @@ def keeps_gradient(node: Node) -> bool:
     return extras is not None and "retain" in extras
 
 
+def is_watched(node: Node) -> bool:
+    """True if a hook or a kept gradient waits for this node, whatever lies behind it."""
+    extras = getattr(node, "extras", None)
+    return extras is not None and bool(extras.get("hooks") or extras.get("retain"))
+
+
 def forget_hooks(node: Node) -> None:
     """The node's rule has been consumed, so its hooks can never run again."""
     extras = getattr(node, "extras", None)
