@@ -1,4 +1,4 @@
-"""What every test gets: checked locks, no exception lost in a thread or finalizer, a clean slate."""
+"""What every test gets: checked locks, no exception lost in a thread, a clean slate."""
 
 import gc
 import os

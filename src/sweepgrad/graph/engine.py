@@ -95,18 +95,16 @@ def backward(request: Request) -> dict[Node, Any]:
     kept: dict[Node, Any] = {}
     wanted: dict[Node, Any] = _wanted([node for node in gradients if node.graph is None], None)
     if roots:
-        claimed = enter(_one_graph(roots), "backward", _claim, roots, request)
-        wanted.update(claimed.wanted)
+        claim = Claim("an earlier backward has taken its gradient rule")
         try:
+            claimed = enter(_one_graph(roots), "backward", _claim, roots, request, claim)
+            wanted.update(claimed.wanted)
             if WATCH:
                 _run_watched(claimed, gradients, kept, request)
             else:
                 _run(claimed, gradients, kept, request)
         finally:
-            close = getattr(claimed.steps, "close", None)
-            if close is not None:
-                close()
-            claimed.steps = iter(())
+            claim.let_go()
     if WATCH and not request.cut:  # inside a region, a parameter's gradient is not final
         _hook_rest(gradients, wanted, kept, request.targets)
     # What is left was reached but not run: leaves, and targets that no other target lies behind.
@@ -127,16 +125,20 @@ def _one_graph(roots: list[Node]) -> Graph:
     return find(first)
 
 
-def _claim(graph: Graph, garbage: list[Any], roots: list[Node], request: Request) -> Claimed:
+def _claim(
+    graph: Graph, garbage: list[Any], roots: list[Node], request: Request, claim: Claim
+) -> Claimed:
     """Take the rules of all ancestors of the roots out of the graph, at once.
 
     Under the graph's lock.  Everything that can fail comes before the first
     change; then one store, ``claim.committed``, takes all the nodes.
     """
-    claim = Claim("an earlier backward has taken its gradient rule")
+    partly = request.targets is not None
+    # A claim on a part of the ancestors marks that part once the walk has found it.
+    visited = Claim(claim.why) if partly else claim
     if request.cut:
-        roots = _stop_at_targets(graph, roots, request.targets or frozenset(), claim)
-    order, leaves = _ancestors(roots, claim)
+        roots = _stop_at_targets(graph, roots, request.targets or frozenset(), visited)
+    order, leaves = _ancestors(roots, visited)
     wanted = _wanted(leaves, request.targets)
     useful = None
     if request.targets is not None or len(wanted) < len(leaves):
@@ -150,16 +152,18 @@ def _claim(graph: Graph, garbage: list[Any], roots: list[Node], request: Request
         # Copied now: another thread's claim may take rule and values any time later.
         steps = [(node, _rule_of(node), node.saved, node.parents) for node in order]
         return Claimed(iter(steps), wanted, useful)
-    if request.targets is not None:
-        claim = _mark_again(order, claim)
+    if partly:
+        for node in order:
+            node.claim = claim
+    claim.nodes = order
     graph.dirty = True
     claim.committed = True
-    if request.targets is None:
-        graph.remove_closed(order)
-    else:
+    if partly:
         graph.remove_part(order, garbage)
+    else:
+        graph.remove_closed(order)
     sweep_with_backward(graph, garbage, len(order))
-    return Claimed(_taking(order), wanted, useful)
+    return Claimed(map(_take, order), wanted, useful)
 
 
 def _stop_at_targets(
@@ -220,14 +224,6 @@ def _refuse_consumed(node: Node) -> None:
         )
 
 
-def _mark_again(order: list[Node], visited: Claim) -> Claim:
-    """A claim on a part of the visited nodes only."""
-    claim = Claim(visited.why)
-    for node in order:
-        node.claim = claim
-    return claim
-
-
 def _wanted(leaves: list[Node], targets: frozenset[Node] | None) -> dict[Node, Any]:
     """The wanted nodes with their handles; a leaf without a live handle is not wanted."""
     if targets is not None:
@@ -252,26 +248,13 @@ def _rule_of(node: Node) -> Rule:
     return rule
 
 
-def _taking(order: list[Node]) -> Iterator[Step]:
-    """The claimed steps; each node lets go of rule, values and parents as it is handed out.
-
-    When it is closed early, by an error in a rule, the rest is let go of too, in
-    a loop, so that an error keeps nothing alive and recurses over nothing.
-    """
-    try:
-        for node in order:
-            step = (node, _rule_of(node), node.saved, node.parents)
-            node.rule = None
-            node.saved = ()
-            node.parents = ()
-            yield step
-    finally:
-        step = None  # type: ignore[assignment]  # an error's traceback keeps this frame
-        for node in order:
-            node.rule = None
-            node.saved = ()
-            node.parents = ()
-        order.clear()
+def _take(node: Node) -> Step:
+    """The step of a claimed node, which lets go of rule, values and parents as it is handed out."""
+    step = (node, _rule_of(node), node.saved, node.parents)
+    node.rule = None
+    node.saved = ()
+    node.parents = ()
+    return step
 
 
 def _run(
@@ -296,9 +279,10 @@ def _run(
                 for parent, part in zip(parents, rule.backward(gradient, *saved), strict=True):
                     _accumulate(gradients, parent, part)
     except BaseException:
-        # The traceback keeps this frame: nothing in it may keep the graph's arrays.
+        # The traceback keeps these frames: nothing in them may keep the graph's arrays.
         gradient = part = None
         saved, parents = (), ()
+        claimed.steps = iter(())
         gradients.clear()
         kept.clear()
         raise
@@ -331,6 +315,7 @@ def _run_watched(
     except BaseException:
         gradient = None  # see _run
         saved, parents = (), ()
+        claimed.steps = iter(())
         gradients.clear()
         kept.clear()
         raise

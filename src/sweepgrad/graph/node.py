@@ -68,15 +68,31 @@ class Claim:
     marks mean nothing) or complete.
     """
 
-    __slots__ = ("committed", "why")
+    __slots__ = ("committed", "nodes", "why")
 
     def __init__(self, why: str = "", committed: bool = False) -> None:
         self.committed = committed
+        #: The nodes it owns once committed, in the order they run; emptied by ``let_go``.
+        self.nodes: list[Node] = []
         #: What became of the nodes, for messages.
         self.why = why
 
     def __repr__(self) -> str:
         return f"Claim({self.why!r}, committed={self.committed})"
+
+    def let_go(self) -> None:
+        """Drop rules, saved values and parents of the nodes it owns; harmless if it owns none.
+
+        Also where a backward was interrupted anywhere after the commit: a live
+        handle on a consumed node must not keep the arrays of a whole graph.
+        """
+        if not self.committed:
+            return
+        for node in self.nodes:
+            node.rule = None
+            node.saved = ()
+            node.parents = ()
+        self.nodes.clear()
 
 
 #: The claim of a node that a sweep found to have a consumed ancestor.

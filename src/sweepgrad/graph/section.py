@@ -6,9 +6,10 @@ A handle dies in thread D while thread H holds, or is about to take, the lock.
 
     D1  the interpreter clears the weak reference: ``node()`` is None from here on
     D2  D reads ``node.children``; if it is not zero, D is done
-    D3  D appends the node to ``graph.drops``
-    D4  D reads ``graph.forward`` and moves the drops if it is set
-    D5  D tries the lock; if it gets it, D drains
+    D3  D tries the lock; if it gets it, D frees the node and drains, and is done
+    D4  D appends the node to ``graph.drops``
+    D5  D reads ``graph.forward`` and moves the drops if it is set
+    D6  D tries the lock; if it gets it, D drains
 
     H1  H, under the lock, brings some count to zero
     H2  H reads that node's handle and frees the node if it is dead
@@ -20,9 +21,11 @@ A handle dies in thread D while thread H holds, or is about to take, the lock.
 (H2).  One of the two sees the other, so whoever frees the last child frees the
 node too.  If both see it, the registry's ``pop`` lets one of them win.
 
-*A drop that saw none.*  D appends (D3), then tries the lock (D5).  If the try
-fails, a holder has not yet released; that holder's look at the queue (H4) comes
-after its release (H3), hence after D3, and finds the drop.  If another thread
+*A drop that saw none.*  The first try (D3) only saves the queue when nobody holds
+the lock, which is nearly always; its failure proves nothing.  D then appends (D4)
+and tries again (D6).  If this try fails, a holder has not yet released; that
+holder's look at the queue (H4) comes after its release (H3), hence after D4, and
+finds the drop.  If another thread
 takes the lock in between, the same holds for it.
 
 *A drop that races with a merge.*  The merger publishes ``forward`` and then moves
@@ -67,30 +70,52 @@ def refused(operation: str) -> ReentrantCallError:
     )
 
 
-def discard(state: ThreadState, garbage: list[Any]) -> None:
-    """Take freed nodes apart and let go of them; call it with no lock held.
+def discard(state: ThreadState) -> None:
+    """Take the thread's freed nodes apart and let go of them; call it with no lock held.
+
+    Sections put what they free into ``state.garbage`` and not into a list of their
+    own, so that what an interrupt keeps from being discarded is still known, and
+    goes with the next section: a node that left its registry and has a live handle
+    would otherwise keep its saved values for as long as the handle lives.
 
     Never recursive.  A node lets go of its parents before they can be destroyed,
     so a chain of a million nodes is taken apart in a loop.  A saved value may
     hold the handle of another node, whose drop frees that node and arrives here
     again: the inner call leaves its garbage to the outer one.
     """
-    heap = state.garbage
-    heap.extend(garbage)
-    garbage.clear()
     if state.discarding:
         return
     try:
         state.discarding = True
-        while heap:
-            item = heap.pop()
-            if type(item) is Node:
-                item.parents = ()
-                item.rule = None
-                item.saved = ()
-                item.extras = None
+        _take_apart(state.garbage)
     finally:
         state.discarding = False
+
+
+def _take_apart(heap: list[Any]) -> None:
+    """Empty the list, node by node.
+
+    A function of its own: on CPython 3.13 the backward jump of a loop that stands
+    directly in a ``try`` body is not protected by it, and an interrupt there would
+    leave ``discarding`` set for the life of the thread.
+    """
+    while heap:
+        # Taken apart first and off the list second: an interrupt between the two must
+        # not lose the item, and what is held in `kept` is not destroyed before both are
+        # done, because destructors may append to the list.
+        position = len(heap) - 1
+        item = heap[position]
+        kept: object = None
+        if type(item) is Node:
+            kept = item.parents, item.rule, item.saved
+            item.parents = ()
+            item.rule = None
+            item.saved = ()
+            del heap[position]
+            item.extras = None
+        else:
+            del heap[position]
+        del item, kept
 
 
 def enter(graph: Graph, operation: str, action: Callable[..., Result], *args: Any) -> Result:
@@ -106,17 +131,26 @@ def enter(graph: Graph, operation: str, action: Callable[..., Result], *args: An
     state: ThreadState = graph.threads.state
     if state.section is not None:
         raise refused(operation)
-    garbage: list[Any] = []
     try:
-        while True:
-            graph = _live(graph)
-            results: list[Result] = []
-            _locked(state, graph, garbage, results, action, args)
-            if results:
-                return results[0]
+        return _until_done(state, graph, action, args)
     finally:
-        discard(state, garbage)
-        leave(state, graph)
+        discard(state)
+        leave(state, _live(graph))
+
+
+def _until_done(
+    state: ThreadState,
+    graph: Graph,
+    action: Callable[..., Result],
+    args: tuple[Any, ...],
+) -> Result:
+    """The loop of ``enter``, apart for the reason that ``_take_apart`` gives."""
+    while True:
+        graph = _live(graph)
+        results: list[Result] = []
+        _locked(state, graph, results, action, args)
+        if results:
+            return results[0]
 
 
 def _live(graph: Graph) -> Graph:
@@ -128,12 +162,12 @@ def _live(graph: Graph) -> Graph:
 def _locked(
     state: ThreadState,
     graph: Graph,
-    garbage: list[Any],
     results: list[Result],
     action: Callable[..., Result],
     args: tuple[Any, ...],
 ) -> None:
     """One try at the section; leaves ``results`` empty if the graph was merged away meanwhile."""
+    garbage = state.garbage
     try:
         state.section = graph
         with graph.lock:
@@ -153,15 +187,14 @@ def join(locator: GraphLocator, state: ThreadState, one: Node, other: Node) -> G
     """Merge the graphs of two nodes, as a critical section."""
     if state.section is not None:
         raise refused("joining two graphs")
-    garbage: list[Any] = []
     try:
         try:
             state.section = locator
-            return locator.merge(one, other, garbage)
+            return locator.merge(one, other, state.garbage)
         finally:
             state.section = None
     finally:
-        discard(state, garbage)
+        discard(state)
         leave(state, find(one))
 
 
@@ -210,10 +243,14 @@ def settle(state: ThreadState, graph: Graph) -> None:
             return
 
 
-def _try_drain(state: ThreadState, graph: Graph) -> bool:
-    """Drain under the lock if it is free now; False if somebody holds it."""
+def _try_drain(state: ThreadState, graph: Graph, dropped: Node | None = None) -> bool:
+    """Drain under the lock if it is free now; False if somebody holds it.
+
+    With ``dropped``, a node whose handle died but which is not queued: it is reclaimed
+    too, and the answer is False if the graph was merged away meanwhile.
+    """
     taken: list[bool] = []
-    garbage: list[Any] = []
+    garbage = state.garbage
     lock = graph.lock  # a child forked while it is held finds another in its place
     try:
         state.section = graph
@@ -223,19 +260,23 @@ def _try_drain(state: ThreadState, graph: Graph) -> bool:
         taken.extend(map(lock.acquire, _NONBLOCKING))
         if not taken[0]:
             return False
-        if graph.forward is None:
-            if graph.dirty:
-                graph.repair(garbage)
-            graph.dirty = True
+        if graph.forward is not None:
+            return dropped is None
+        if graph.dirty:
+            graph.repair(garbage)
+        graph.dirty = True
+        if dropped is not None:
+            graph.reclaim(dropped, garbage)
+        if graph.drops:
             graph.drain(garbage)
-            graph.dirty = False
+        graph.dirty = False
     finally:
         try:
             if taken and taken[0]:
                 lock.release()
         finally:
             state.section = None
-            discard(state, garbage)
+            discard(state)
     return True
 
 
@@ -257,11 +298,15 @@ def on_drop(node: Node) -> None:
     graph = node.graph
     if graph is None:
         return
-    graph.drops.append(node)
     state: ThreadState = graph.threads.state
     if state.section is not None:
+        graph.drops.append(node)
         state.deferred.append(graph)
         return
-    settle(state, graph)
+    if not _try_drain(state, graph, node):
+        graph.drops.append(node)
+        settle(state, graph)
+    elif graph.drops:
+        settle(state, graph)
     if state.deferred or state.sweeps_asked:
         leave(state)

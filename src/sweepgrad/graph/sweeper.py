@@ -80,7 +80,7 @@ class Sweeper:
         finally:
             state.sweeping = False
             state.discarding = outer_discards
-        discard(state, [])
+        discard(state)
         leave(state)
         return report
 

@@ -1,0 +1,318 @@
+"""The order checker: a wrong order is reported on first sight, a right one never."""
+
+import pytest
+
+import sweepgrad as sg
+from support.child import TESTS, run_child
+from support.threads import Gate, ThreadsFailed, run_threads
+from sweepgrad.graph import ORDER, GraphRuntime, Rank, check_locks
+from sweepgrad.graph.hierarchy import HIERARCHY, make_lock, under_pair
+from sweepgrad.sync import NATIVE
+
+
+@pytest.fixture
+def expect_violation():
+    yield
+    assert len(ORDER.violations) == 1
+    ORDER.violations.clear()
+
+
+def lock(rank, serial):
+    return make_lock(NATIVE, rank, serial)
+
+
+def take_the_first(first):
+    first.acquire()
+
+
+def take_the_second(second):
+    second.acquire()
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted"),
+    [
+        (Rank.GRAPH, Rank.LOCATOR),
+        (Rank.GRAPH, Rank.SWEEP),
+        (Rank.LOCATOR, Rank.SWEEP),
+        (Rank.PARAM, Rank.GRAPH),
+        (Rank.GRAPH, Rank.GRAPH),
+        (Rank.PARAM, Rank.PARAM),
+    ],
+)
+def test_a_wrong_order_is_reported_at_once_with_both_stacks(held, wanted, expect_violation):
+    """Nobody else runs, nothing hangs: the order alone is the fault."""
+    first, second = lock(held, 1), lock(wanted, 2)
+    take_the_first(first)
+    with pytest.raises(sg.LockOrderError) as caught:
+        take_the_second(second)
+    first.release()
+    message = str(caught.value)
+    assert f"{wanted.name} lock 2 taken while {held.name} lock 1 is held" in message
+    held_part, _, new_part = message.partition("The new lock is taken here:")
+    assert "take_the_first" in held_part
+    assert "take_the_second" not in held_part
+    assert "take_the_second" in new_part
+    assert "outermost first" in new_part, "says how to fix it"
+    assert not first.locked()
+    assert not second.locked()
+
+
+def test_every_pair_of_ranks_is_decided_as_the_hierarchy_says():
+    ranks = [entry.rank for entry in HIERARCHY]
+    assert ranks == sorted(ranks)
+    for outer in ranks:
+        for inner in ranks:
+            with lock(outer, 1):
+                new = lock(inner, 2)
+                try:
+                    with new:
+                        allowed = True
+                except sg.LockOrderError:
+                    allowed = False
+            assert allowed == (inner > outer), (outer, inner)
+    assert len(ORDER.violations) == 10
+    ORDER.violations.clear()
+
+
+def test_taking_a_lock_again_is_refused_and_not_waited_for(expect_violation):
+    mine = lock(Rank.GRAPH, 1)
+    with mine, pytest.raises(sg.LockOrderError, match="its own thread already holds it"):
+        mine.acquire()
+    assert not mine.locked()
+
+
+def test_two_locks_of_one_rank_are_taken_in_rising_serial_only(expect_violation):
+    low, high = lock(Rank.GRAPH, 1), lock(Rank.GRAPH, 2)
+    done = []
+    under_pair(low, high, lambda: done.append(True))
+    with pytest.raises(sg.LockOrderError):
+        under_pair(high, low, lambda: done.append(False))
+    assert done == [True]
+    assert not low.locked()
+    assert not high.locked()
+
+
+def test_the_pair_helper_allows_its_two_locks_and_no_third(expect_violation):
+    low, high, third = (lock(Rank.GRAPH, serial) for serial in (1, 2, 3))
+    with pytest.raises(sg.LockOrderError):
+        under_pair(low, high, third.acquire)
+    assert [one.locked() for one in (low, high, third)] == [False] * 3
+
+
+def test_a_refused_pair_does_not_loosen_the_rule_afterwards():
+    low, high = lock(Rank.GRAPH, 1), lock(Rank.GRAPH, 2)
+    with pytest.raises(sg.LockOrderError):
+        under_pair(high, low, lambda: None)
+    with low, pytest.raises(sg.LockOrderError):
+        high.acquire()
+    assert len(ORDER.violations) == 2
+    ORDER.violations.clear()
+
+
+def test_a_released_lock_no_longer_counts():
+    """T1: A, B, release A, C.  T2: C, A.  No thread holds what another could want: no report.
+
+    The checker judges what is held at the moment, by rank.  With ranks A=20, B=30, C=40
+    T1 holds B and C together and never A with C; T2 takes A under C, which is against the
+    hierarchy whatever T1 does, and is reported.
+    """
+    a, b, c = lock(Rank.LOCATOR, 1), lock(Rank.GRAPH, 1), lock(Rank.PARAM, 1)
+    a.acquire()
+    b.acquire()
+    a.release()
+    c.acquire()
+    c.release()
+    b.release()
+    assert ORDER.violations == []
+    with c, pytest.raises(sg.LockOrderError) as caught:
+        a.acquire()
+    assert "LOCATOR lock 1 taken while PARAM lock 1 is held" in str(caught.value)
+    ORDER.violations.clear()
+
+
+def test_a_try_is_allowed_and_what_comes_after_it_is_checked(expect_violation):
+    """A try cannot hang; waiting for a lock of lower rank while holding it can."""
+    graph, locator = lock(Rank.GRAPH, 1), lock(Rank.LOCATOR, 1)
+    with lock(Rank.PARAM, 1):
+        assert graph.acquire(blocking=False)
+        graph.release()
+    assert graph.acquire(blocking=False)
+    with pytest.raises(sg.LockOrderError):
+        locator.acquire()
+    graph.release()
+
+
+def test_a_timed_out_wait_holds_nothing():
+    mine = lock(Rank.GRAPH, 1)
+    taken, give_back = Gate(), Gate()
+
+    def holder():
+        with mine:
+            taken.open()
+            give_back.wait()
+
+    def waiter():
+        taken.wait()
+        assert mine.acquire(timeout=0.01) is False
+        with lock(Rank.LOCATOR, 1):
+            give_back.open()
+
+    run_threads([holder, waiter])
+
+
+def test_who_waits_for_whom_is_told_while_they_wait():
+    mine = lock(Rank.GRAPH, 7)
+    taken, give_back = Gate(), Gate()
+    seen = []
+
+    def holder():
+        with mine:
+            taken.open()
+            give_back.wait()
+
+    def waiter():
+        taken.wait()
+        with mine:
+            pass
+
+    def observer():
+        taken.wait()
+        while not ORDER.waiting:
+            pass
+        seen.append(ORDER.wait_for_graph())
+        give_back.open()
+
+    run_threads([holder, waiter, observer])
+    assert "waits for GRAPH lock 7" in seen[0]
+    assert "in waiter" in seen[0]
+    assert "in holder" in seen[0]
+    assert ORDER.wait_for_graph() == "no thread waits for a lock of sweepgrad"
+
+
+def test_a_hundred_thousand_short_lived_graphs_are_no_false_alarm():
+    """C26: addresses of dead locks come back; serial numbers do not."""
+    addresses = set()
+    for _ in range(100_000):
+        graph = lock(Rank.GRAPH, len(addresses))
+        addresses.add(id(graph))
+        with graph, lock(Rank.PARAM, 1):
+            pass
+    assert len(addresses) < 100_000, "addresses came back, so the test means something"
+    assert ORDER.violations == []
+
+
+def test_short_lived_graphs_of_the_runtime_joined_in_every_order_are_no_false_alarm():
+    runtime = GraphRuntime()
+    for round_ in range(2_000):
+        x = runtime.tensor([1.0], requires_grad=True)
+        first, second, third = x * 2.0, x * 3.0, x * 5.0
+        parts = [first, second, third]
+        parts = parts[round_ % 3 :] + parts[: round_ % 3]
+        if round_ % 2:
+            parts.reverse()
+        (parts[0] * parts[1] + parts[2]).backward([1.0])
+        if round_ % 500 == 0:
+            runtime.graph_cleanup()
+    assert ORDER.violations == []
+
+
+def test_rising_serials_and_three_graphs_in_a_row_are_no_false_alarm():
+    locks = [lock(Rank.GRAPH, serial) for serial in range(1, 4)]
+    for low, high in ((0, 1), (1, 2), (0, 2)):
+        under_pair(locks[low], locks[high], lambda: None)
+    assert ORDER.violations == []
+
+
+def test_what_was_seen_is_counted_with_the_first_stacks():
+    ORDER.reset()
+    assert ORDER.never_exercised() == list(Rank)
+    runtime = GraphRuntime()
+    x = runtime.tensor([1.0], requires_grad=True)
+    y = (x * 2.0) * (x * 3.0)
+    x.update(lambda a: a + 1.0)
+    runtime.graph_cleanup()
+    assert ORDER.never_exercised() == []
+    assert set(ORDER.edges) == {
+        (Rank.LOCATOR, Rank.GRAPH),
+        (Rank.GRAPH, Rank.GRAPH),
+        (Rank.SWEEP, Rank.LOCATOR),
+        (Rank.SWEEP, Rank.GRAPH),
+    }
+    edge = ORDER.edges[Rank.GRAPH, Rank.GRAPH]
+    assert edge.times == 1
+    assert edge.outer_stack
+    assert edge.inner_stack
+    assert y.requires_grad
+
+
+def test_without_the_checker_a_lock_is_the_plain_one():
+    before = check_locks(False)
+    try:
+        plain = make_lock(NATIVE, Rank.GRAPH, 1)
+    finally:
+        check_locks(before)
+    assert type(plain) is type(NATIVE.lock())
+    assert before is True, "it is on in every test"
+
+
+SWALLOWED = """
+from sweepgrad.errors import LockOrderError
+from sweepgrad.graph.hierarchy import Rank, make_lock
+from sweepgrad.sync import NATIVE
+
+
+def test_that_swallows():
+    with make_lock(NATIVE, Rank.GRAPH, 1):
+        try:
+            make_lock(NATIVE, Rank.LOCATOR, 2).acquire()
+        except LockOrderError:
+            pass
+
+
+def test_that_is_fine():
+    with make_lock(NATIVE, Rank.LOCATOR, 1), make_lock(NATIVE, Rank.GRAPH, 2):
+        pass
+"""
+
+RUN_PYTEST = """
+import shutil, sys, pytest
+shutil.copy(sys.argv[1], sys.argv[2])
+sys.exit(0 if pytest.main(["-q", "-p", "no:cacheprovider", sys.argv[2] + "/test_inner.py"]) == 1
+         else 9)
+"""
+
+
+def test_a_swallowed_violation_still_fails_its_test(tmp_path):
+    (tmp_path / "test_inner.py").write_text(SWALLOWED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    out = run_child(RUN_PYTEST, str(TESTS / "conftest.py"), str(tmp_path))
+    assert "2 passed, 1 error" in out
+    assert "ERROR" in out
+    assert "LOCATOR lock 2 taken while GRAPH lock 1 is held" in out
+
+
+def test_a_deadlock_in_the_wrong_order_is_reported_and_does_not_hang():
+    """Two threads that would wait for each other: the one in the wrong order is refused."""
+    locator, graph = lock(Rank.LOCATOR, 1), lock(Rank.GRAPH, 1)
+    both = [Gate(), Gate()]
+
+    def right():
+        with locator:
+            both[0].open()
+            both[1].wait()
+            with graph:
+                return "went on"
+
+    def wrong():
+        with graph:
+            both[1].open()
+            both[0].wait()
+            locator.acquire()
+
+    with pytest.raises(ThreadsFailed, match="LOCATOR lock 1 taken while GRAPH lock 1 is held"):
+        run_threads([right, wrong])
+    assert len(ORDER.violations) == 1
+    ORDER.violations.clear()
+    assert not locator.locked()
+    assert not graph.locked()
