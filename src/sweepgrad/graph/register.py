@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sweepgrad.errors import ReentrantCallError
 from sweepgrad.graph.locator import Graph, find, mismatch
 from sweepgrad.graph.node import UNAVAILABLE, Node, Rule, node_ids
 from sweepgrad.graph.section import enter, join, leave, on_drop, refused
@@ -34,7 +33,12 @@ def note_origins(maker: Callable[[object, Callable[[Node], None]], Node]) -> Non
 
 
 def register_one(
-    handle: object, parent: Node, rule: Rule, saved: tuple[Any, ...], nbytes: int
+    handle: object,
+    parent: Node,
+    rule: Rule,
+    saved: tuple[Any, ...],
+    nbytes: int,
+    parents: tuple[Node, ...] | None = None,
 ) -> Node:
     """Record an operation with one tracked operand; returns the node of its result.
 
@@ -45,6 +49,7 @@ def register_one(
         rule: how to back-propagate.
         saved: what the rule needs.
         nbytes: bytes of the arrays in ``saved``.
+        parents: all tracked operands, when the others are leaves of the same runtime.
 
     Thread safety: any thread.  Takes the GRAPH lock, or none when the parent is a leaf.
 
@@ -53,26 +58,21 @@ def register_one(
     """
     node = _make(handle, on_drop)
     node.id = _next_id()
-    node.parents = (parent,)
+    node.parents = (parent,) if parents is None else parents
     node.rule = rule
     node.saved = saved
     node.children = 0
     node.level = parent.level + 1
     node.claim = None
     node.nbytes = nbytes
-    if parent.graph is None:
+    graph = parent.graph
+    if graph is None:
         parent.runtime.locator.start(node)
-    else:
-        _put(node, parent.graph, parent)
-    return node
-
-
-def _put(node: Node, graph: Graph, parent: Node) -> None:
-    """Place a node with one parent in a graph; other parents are leaves or the same one again."""
+        return node
     node.graph = graph
     state: ThreadState = graph.threads.state
     if state.section is not None:
-        raise refused_for(node)
+        raise refused(rule.name)
     placed = False
     try:
         state.section = graph
@@ -83,15 +83,16 @@ def _put(node: Node, graph: Graph, parent: Node) -> None:
                 if parent.children:
                     graph.tips += 1
                 parent.children += 1
-                graph.saved_bytes += node.nbytes
+                graph.saved_bytes += nbytes
                 graph.dirty = False
                 placed = True
     finally:
         state.section = None
     if not placed:
-        enter(graph, "recording", _place, node)
+        enter(graph, rule.name, _place, node)
     elif graph.drops or state.deferred or state.sweeps_asked:
         leave(state, graph)
+    return node
 
 
 def register_two(
@@ -103,6 +104,25 @@ def register_two(
         ReentrantCallError: inside a critical section of this thread.
         RuntimeMismatchError: if the operands belong to two runtimes.
     """
+    graph, graph_of_other = one.graph, other.graph
+    if graph is None:
+        runtime = other.runtime if graph_of_other is None else graph_of_other.runtime
+        if one.runtime is not runtime:
+            raise mismatch(one.runtime, runtime)
+        return register_one(handle, other, rule, saved, nbytes, (one, other))
+    if graph_of_other is None:
+        if other.runtime is not graph.runtime:
+            raise mismatch(graph.runtime, other.runtime)
+        return register_one(handle, one, rule, saved, nbytes, (one, other))
+    if graph is graph_of_other:
+        return _register_under_two(handle, one, other, rule, saved, nbytes)
+    return register_many(handle, (one, other), rule, saved, nbytes)
+
+
+def _register_under_two(
+    handle: object, one: Node, other: Node, rule: Rule, saved: tuple[Any, ...], nbytes: int
+) -> Node:
+    """Record an operation whose two operands are in one graph; they may be the same node."""
     node = _make(handle, on_drop)
     node.id = _next_id()
     node.parents = (one, other)
@@ -112,33 +132,11 @@ def register_two(
     node.level = (one.level if one.level > other.level else other.level) + 1
     node.claim = None
     node.nbytes = nbytes
-    graph, graph_of_other = one.graph, other.graph
-    if graph is None:
-        if graph_of_other is None:
-            if one.runtime is not other.runtime:
-                raise mismatch(one.runtime, other.runtime)
-            one.runtime.locator.start(node)
-        elif one.runtime is graph_of_other.runtime:
-            _put(node, graph_of_other, other)
-        else:
-            raise mismatch(one.runtime, graph_of_other.runtime)
-    elif graph_of_other is None:
-        if other.runtime is not graph.runtime:
-            raise mismatch(graph.runtime, other.runtime)
-        _put(node, graph, one)
-    elif graph is graph_of_other:
-        _put_under_two(node, graph, one, other)
-    else:
-        _register_joined(node)
-    return node
-
-
-def _put_under_two(node: Node, graph: Graph, one: Node, other: Node) -> None:
-    """Place a node whose two parents are in the graph; they may be the same one."""
-    node.graph = graph
+    graph = node.graph = one.graph
+    assert graph is not None, "neither operand is a leaf"
     state: ThreadState = graph.threads.state
     if state.section is not None:
-        raise refused_for(node)
+        raise refused(rule.name)
     placed = False
     try:
         state.section = graph
@@ -158,20 +156,16 @@ def _put_under_two(node: Node, graph: Graph, one: Node, other: Node) -> None:
                 if not other.children:
                     graph.tips -= 1
                 other.children += 1
-                graph.saved_bytes += node.nbytes
+                graph.saved_bytes += nbytes
                 graph.dirty = False
                 placed = True
     finally:
         state.section = None
     if not placed:
-        enter(graph, "recording", _place, node)
+        enter(graph, rule.name, _place, node)
     elif graph.drops or state.deferred or state.sweeps_asked:
         leave(state, graph)
-
-
-def refused_for(node: Node) -> ReentrantCallError:
-    """The error for an operation recorded from inside a critical section of its own thread."""
-    return refused(node.rule.name if node.rule is not None else "recording")
+    return node
 
 
 def register_many(
