@@ -307,7 +307,7 @@ def test_dropping_a_chain():
         del scene.chain
 
     places = interrupt_everywhere(prepare, action, all_as_before)
-    for function in ("on_drop", "settle", "_try_drain", "reclaim", "discard"):
+    for function in ("on_drop", "_try_drain", "reclaim", "discard", "_take_apart"):
         assert any(function in place for place in places), function
 
 
@@ -324,7 +324,9 @@ def test_draining_what_other_threads_queued():
         assert len(graph.drops) == 2
         return scene
 
-    interrupt_everywhere(prepare, lambda s: s.a * 2.0, all_as_before)
+    places = interrupt_everywhere(prepare, lambda s: s.a * 2.0, all_as_before)
+    for function in ("leave", "settle", "drain"):
+        assert any(function in place for place in places), function
 
 
 @pytest.mark.parametrize("dense", [False, True])
