@@ -3,7 +3,7 @@
 The rule, lowest first; a module imports only from rows above its own in this
 list, or from its own package:
 
-* ``errors`` and ``sync`` know nothing of the rest.
+* ``errors``, ``sync`` and ``randomness`` know nothing of the rest.
 * ``graph`` is the runtime; it knows neither tensors nor NumPy.
 * ``dispatch`` holds the hooks by which ``tensor`` reaches backward and NumPy's
   protocols without importing them: they are installed from above.
@@ -28,7 +28,7 @@ import sweepgrad
 ROOT = Path(sweepgrad.__file__).parent
 
 LAYERS = (
-    ("errors", "sync"),
+    ("errors", "sync", "randomness"),
     ("graph",),
     ("dispatch",),
     ("tensor",),
