@@ -15,6 +15,7 @@ from operation_cases import (
 )
 
 import sweepgrad as sg
+from sweepgrad.ops import pieces as pieces_module
 
 CASES = [
     case("reshape", lambda x: np.reshape(x, (3, -1)), (2, 6)),
@@ -344,6 +345,44 @@ def test_a_shape_operation_hands_each_gradient_back_to_its_element(x, data):
     axis = data.draw(st.integers(-x.ndim - 1, x.ndim))
     out = np.expand_dims(t.transpose(axes), axis).reshape(-1)
     np.testing.assert_array_equal(out.backward(out.numpy())[t], x)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [list, lambda t: np.split(t, 50), lambda t: np.array_split(t, 7)],
+    ids=["iteration", "split", "array_split"],
+)
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_many_pieces_bring_one_array_of_the_whole_to_backward(cut, create_graph, monkeypatch):
+    filled = []
+    for name in ("_fill", "_assembled"):
+        function = getattr(pieces_module, name)
+        monkeypatch.setattr(
+            pieces_module, name, lambda *a, function=function: filled.append(a) or function(*a)
+        )
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    t = sg.tensor(x, requires_grad=True)
+    loss = sum((position * piece**3).sum() for position, piece in enumerate(cut(t)))
+    (gradient,) = sg.grad(loss, [t], create_graph=create_graph)
+    weights = np.concatenate([np.full(len(np.atleast_2d(p)), i) for i, p in enumerate(cut(x))])
+    value = gradient.numpy() if create_graph else gradient
+    np.testing.assert_allclose(value, 3 * weights[:, None] * x**2)
+    assert len(filled) == 1
+
+
+def test_a_piece_that_is_not_used_gets_no_gradient_and_others_keep_theirs():
+    t = sg.tensor(np.arange(6.0).reshape(3, 2), requires_grad=True)
+    first, _, last = t
+    gradient = (first * last).sum().backward()[t]
+    np.testing.assert_array_equal(gradient, [[4, 5], [0, 0], [0, 1]])
+
+
+def test_pieces_that_overlap_each_bring_their_gradient():
+    t = sg.tensor(np.arange(4.0), requires_grad=True)
+    parts = np.split(t, [3, 1])
+    assert [part.shape for part in parts] == [(3,), (0,), (3,)]
+    loss = parts[0].sum() + 10 * parts[2].sum()
+    np.testing.assert_array_equal(loss.backward()[t], [1, 11, 11, 10])
 
 
 def test_a_split_that_is_joined_again_is_the_identity():

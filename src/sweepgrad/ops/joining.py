@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sweepgrad.errors import ShapeError
 from sweepgrad.ops.arguments import ndim_of, refuse_out, shape_of
 from sweepgrad.ops.indexing import getitem
+from sweepgrad.ops.pieces import pieces
 from sweepgrad.ops.primitive import variadic
 from sweepgrad.ops.rearrange import atleast_1d, atleast_2d, atleast_3d
 from sweepgrad.ops.shape import ravel, reshape
@@ -113,9 +114,11 @@ def _sections(length: int, sections: int) -> list[int]:
 def _pieces(x: Any, cuts: Sequence[int], axis: int) -> list[Tensor]:
     before = (slice(None),) * axis
     starts, stops = [0, *cuts], [*cuts, shape_of(x)[axis]]
-    return [
-        getitem(x, (*before, slice(start, stop))) for start, stop in zip(starts, stops, strict=True)
-    ]
+    spans = zip(starts, stops, strict=True)
+    if any(start < 0 for start in cuts) or sorted(cuts) != list(cuts):
+        # Cuts out of order give parts that overlap.
+        return [getitem(x, (*before, slice(start, stop))) for start, stop in spans]
+    return list(pieces(x, [(*before, slice(start, stop)) for start, stop in spans]))
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
@@ -157,7 +160,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
         raise ShapeError("unstack of a tensor without axes; there is nothing to take apart")
     axis = normalize_axis_index(axis, len(shape))
     before = (slice(None),) * axis
-    return tuple(getitem(x, (*before, position)) for position in range(shape[axis]))
+    return tuple(pieces(x, [(*before, position) for position in range(shape[axis])]))
 
 
 def _split_along(name: str, axis: int, x: Any, where: Any) -> list[Tensor]:
