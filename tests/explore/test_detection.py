@@ -326,6 +326,9 @@ def test_a_fault_of_a_policy_is_the_tools():
         def choose(self, enabled, last):
             raise KeyError("a fault of the policy")
 
+        def stopped(self, live):
+            pass
+
         def end(self, steps):
             pass
 

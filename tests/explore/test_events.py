@@ -245,7 +245,7 @@ def test_a_child_forked_at_any_step_works(other):
         m.fork(m.spawn(worlds.drop_tip, world, name="forks"), child)
         m.spawn(other, world)
 
-    report = explore(scenario, policy=Exhaustive(1), schedules=150)
+    report = explore(scenario, policy=Exhaustive(1), schedules=60)
 
     assert report.schedules > 5
 

@@ -118,7 +118,6 @@ def test_steps_of_a_runtime_operation_name_every_kind_of_primitive():
         "acquire",
         "try",
         "release",
-        "append to",
         "popleft of",
         "truth of",
         "copy of",

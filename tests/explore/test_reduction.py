@@ -53,7 +53,7 @@ def outcomes(program, preemptions, reduce, event):
     return found, report
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(programs(8), st.booleans())
 def test_without_a_bound_the_same_outcomes_are_met(program, event):
     expected, full = outcomes(program, None, False, event)
@@ -64,7 +64,7 @@ def test_without_a_bound_the_same_outcomes_are_met(program, event):
     assert reduced.schedules <= full.schedules
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(programs(14), st.integers(0, 2), st.booleans())
 def test_under_a_bound_the_same_outcomes_are_met(program, preemptions, event):
     expected, full = outcomes(program, preemptions, False, event)

@@ -177,9 +177,9 @@ def count_outside_the_lock():
     """The parent's count of children is read before its lock is taken and stored after."""
     shipped = register.register_one
 
-    def register_one(handle, parent, rule, saved, nbytes):
+    def register_one(handle, parent, *rest):
         before = parent.children
-        node = shipped(handle, parent, rule, saved, nbytes)
+        node = shipped(handle, parent, *rest)
         if parent.graph is not None:
             parent.children = before + 1
         return node
@@ -191,10 +191,10 @@ def registered_in_a_merged_graph():
     """Registering does not look again, under the lock, whether its graph was merged away."""
     shipped = register.register_one
 
-    def register_one(handle, parent, rule, saved, nbytes):
+    def register_one(handle, parent, rule, saved, nbytes, *rest):
         graph = parent.graph
         if graph is None:
-            return shipped(handle, parent, rule, saved, nbytes)
+            return shipped(handle, parent, rule, saved, nbytes, *rest)
         while graph.forward is not None:
             graph = graph.forward
         node = Node(handle, section.on_drop)

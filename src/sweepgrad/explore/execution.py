@@ -96,6 +96,7 @@ def run_once(
         board.run()
         if board.child is not None:
             board.child.finish()
+        policy.stopped(board.live)
         if board.reason is None and checks:
             _check(model, settings)
         if board.reason == "fault":

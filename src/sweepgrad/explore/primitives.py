@@ -20,10 +20,11 @@ class ModelLock:
         taken_at: where it was taken last; kept only while a failure is described.
     """
 
-    __slots__ = ("__weakref__", "name", "owner", "taken_at")
+    __slots__ = ("__weakref__", "key", "name", "owner", "taken_at")
 
     def __init__(self, name: str | None = None) -> None:
         self.owner: Any = None
+        self.key = BOARD.new_key()
         self.name = name
         self.taken_at: Any = None
 
@@ -35,15 +36,15 @@ class ModelLock:
         if me is None:
             return self._acquire_outside(blocking)
         if not blocking:
-            BOARD.step("try", self)
+            BOARD.step("try", self, self.key)
         elif timeout >= 0:
             me.timed = True
             try:
-                BOARD.step("acquire", self, 0, True, self)
+                BOARD.step("acquire", self, self.key, True, self)
             finally:
                 me.timed = False
         else:
-            BOARD.step("acquire", self, 0, True, self)
+            BOARD.step("acquire", self, self.key, True, self)
         me.waits = None
         if self.owner is not None:
             return False
@@ -69,13 +70,13 @@ class ModelLock:
         self._release(False)
 
     def _release(self, shielded: bool) -> None:
-        BOARD.step("release", self, 0, True, None, True)
+        BOARD.step("release", self, self.key, True, None, True)
         if self.owner is None:
             raise RuntimeError(f"release of {self!r}, which nobody holds")
         self.owner = None
 
     def locked(self) -> bool:
-        BOARD.step("look at", self, 0, False)
+        BOARD.step("look at", self, self.key, False)
         return self.owner is not None
 
     def __enter__(self) -> bool:
@@ -88,27 +89,31 @@ class ModelLock:
 class ModelQueue(deque[Any]):
     """A deque of which every operation that the runtime uses is a step."""
 
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        deque.__init__(self, items)
+        self.key = BOARD.new_key()
+
     def append(self, item: Any) -> None:
-        BOARD.step("append to", self)
+        BOARD.step("append to", self, self.key)
         deque.append(self, item)
 
     def popleft(self) -> Any:
-        BOARD.step("popleft of", self)
+        BOARD.step("popleft of", self, self.key)
         return deque.popleft(self)
 
     def extend(self, items: Iterable[Any]) -> None:
         # One C call natively, so no exception falls between an item's arrival and its
         # being appended; but a free-threaded build may run other threads in between.
         for item in items:
-            BOARD.step("append to", self, 0, True, None, True)
+            BOARD.step("append to", self, self.key, True, None, True)
             deque.append(self, item)
 
     def __len__(self) -> int:
-        BOARD.step("length of", self, 0, False)
+        BOARD.step("length of", self, self.key, False)
         return deque.__len__(self)
 
     def __bool__(self) -> bool:
-        BOARD.step("truth of", self, 0, False)
+        BOARD.step("truth of", self, self.key, False)
         return deque.__len__(self) > 0
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # identity, as queues are compared
@@ -118,18 +123,27 @@ class ModelQueue(deque[Any]):
 
 
 class ModelSet(set[Any]):
-    """A set of which the three operations that the runtime uses without a lock are steps."""
+    """A set of which the three operations that the runtime uses without a lock are steps.
+
+    Adding and discarding commute with each other, as the runtime does each once
+    for an item, and a copy commutes with neither: so they are announced with the
+    roles of reading and writing exchanged.
+    """
+
+    def __init__(self) -> None:
+        set.__init__(self)
+        self.key = BOARD.new_key()
 
     def add(self, item: Any) -> None:
-        BOARD.step("add to", self)
+        BOARD.step("add to", self, self.key, False)
         set.add(self, item)
 
     def discard(self, item: Any) -> None:
-        BOARD.step("discard from", self)
+        BOARD.step("discard from", self, self.key, False)
         set.discard(self, item)
 
     def copy(self) -> set[Any]:
-        BOARD.step("copy of", self, 0, False)
+        BOARD.step("copy of", self, self.key, True)
         return set(set.__iter__(self))
 
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -166,18 +180,19 @@ MODEL = ModelPrimitives()
 class Cell:
     """A shared variable of a scenario: reading and writing it are steps."""
 
-    __slots__ = ("_value", "name")
+    __slots__ = ("_value", "key", "name")
 
     def __init__(self, value: Any = None, name: str = "a cell") -> None:
+        self.key = BOARD.new_key()
         self._value = value
         self.name = name
 
     def get(self) -> Any:
-        BOARD.step("read", self, 0, False)
+        BOARD.step("read", self, self.key, False)
         return self._value
 
     def set(self, value: Any) -> None:
-        BOARD.step("write", self)
+        BOARD.step("write", self, self.key)
         self._value = value
 
     def __repr__(self) -> str:
@@ -192,4 +207,6 @@ def yield_point(what: object = None, write: bool = True) -> None:
     itself, such as a list or a dictionary of your own.
     """
     if BOARD.current is not None:
-        BOARD.step("write" if write else "read", BOARD if what is None else what, 1, write)
+        # An object without a key of the run's own is known by its address while it lives.
+        key = 1 if what is None else getattr(what, "key", id(what))
+        BOARD.step("write" if write else "read", BOARD if what is None else what, key, write)

@@ -17,6 +17,7 @@ are watched on their classes: one exploration runs at a time.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol
@@ -32,6 +33,14 @@ except ImportError as error:  # pragma: no cover - the extra is installed wherev
         "sweepgrad.explore needs greenlet, which the extra 'explore' brings: "
         "pip install 'sweepgrad[explore]'"
     ) from error
+
+
+#: The key of the clock.
+_CLOCK = 2
+#: Keys of what is made in a run begin here; below, those of nodes, 16 for each id.
+_OWN_KEYS = 1 << 60
+#: Keys of graphs, 16 for each serial.
+GRAPH_KEYS = 1 << 50
 
 
 class Abandoned(BaseException):
@@ -61,9 +70,10 @@ SETUP = Nobody("the scenario's set-up")
 class Gate:
     """Something to wait for that is not a lock: a thread's end, a notification."""
 
-    __slots__ = ("name", "owner")
+    __slots__ = ("key", "name", "owner")
 
     def __init__(self, name: str | None, owner: Any) -> None:
+        self.key = BOARD.new_key()
         self.name = name
         self.owner = owner
 
@@ -203,6 +213,8 @@ class Switchboard:
         self.after_step: Callable[[], None] | None = None
         self.unwinding = 0
         self.outside = ThreadState()
+        #: Gives a key to each lock, queue, cell and gate of the run, in order of creation.
+        self.new_key: Callable[[], int] = itertools.count(_OWN_KEYS).__next__
         #: Identity of the thread of the process that explores; 0 when none does.
         self.ident = 0
         #: In a forked process: what ends it.
@@ -226,6 +238,7 @@ class Switchboard:
         self.reason = self.error = self.after_step = None
         self.unwinding = 0
         self.outside = ThreadState()
+        self.new_key = itertools.count(_OWN_KEYS).__next__
 
     def add_thread(self, name: str, job: Callable[[], Any], started: bool = True) -> ModelThread:
         """A new thread; it runs up to its first step at once when the run is under way."""
@@ -241,13 +254,11 @@ class Switchboard:
         if self.current is not None:
             self._start(thread)
 
-    def add_event(
-        self, name: str, target: ModelThread, fire: Callable[[], None], key: int = 0
-    ) -> ModelThread:
+    def add_event(self, name: str, target: ModelThread, fire: Callable[[], None]) -> ModelThread:
         """An event that the policy may let happen once, at any step, while ``target`` can run."""
         event = ModelThread(len(self.everyone), name, None)
         event.kind, event.event, event.fire = name, target, fire
-        event.key, event.write = key or id(target), True
+        event.key, event.write = target.end.key, True
         self.everyone.append(event)
         self.events.append(event)
         return event
@@ -316,7 +327,7 @@ class Switchboard:
         self,
         kind: str,
         what: object,
-        slot: int = 0,
+        key: int,
         write: bool = True,
         waits: Waitable | None = None,
         shielded: bool = False,
@@ -325,7 +336,9 @@ class Switchboard:
 
         Args:
             kind: name of the operation, for tables and for telling runs apart.
-            what: what it touches; ``slot`` tells parts of one object apart.
+            what: what it touches, for tables.
+            key: stands for that, or the part of it touched; the same in every run
+                that began alike, which an address would not be.
             write: whether it changes what it touches.
             waits: what must have no owner before the operation can run.
             shielded: an injected exception or handler waits for the next step,
@@ -338,7 +351,7 @@ class Switchboard:
                 self._count_unwinding()
             return
         while True:
-            me.kind, me.key, me.write, me.waits = kind, id(what) + slot, write, waits
+            me.kind, me.key, me.write, me.waits = kind, key, write, waits
             if self.watcher is not None:
                 self._note(me, kind, what)
             if me.started:
@@ -375,21 +388,15 @@ class Switchboard:
             default = self.last if self.last in enabled else enabled[0]
             if self.events:
                 enabled.extend(e for e in self.events if self._deliverable(e))
-            try:
-                chosen = self._policy.choose(enabled, self.last)
-            except BaseException as error:
-                self.error = error
-                self.stop("fault")
-                return
+            chosen = self._choose(enabled)
             if chosen is None:
-                self.stop("pruned")
                 return
             if chosen is not default:
                 self.deviations.append((len(self.trace), chosen.letter))
             self.trace.append((chosen.index, chosen.kind))
             if self.watcher is not None:
                 self.watcher.executed(chosen)
-            if chosen.event is not None:
+            if chosen.fire is not None:
                 self.events.remove(chosen)
                 chosen.fire()
                 continue
@@ -401,6 +408,34 @@ class Switchboard:
                 self.current = chosen
                 chosen.greenlet.switch()
             return
+
+    def _choose(self, enabled: list[ModelThread]) -> ModelThread | None:
+        """What the policy chooses; None when the run has stopped instead."""
+        try:
+            chosen: ModelThread | None
+            if enabled[0].ready():
+                chosen = self._policy.choose(enabled, self.last)
+            else:
+                chosen = self._choose_time_out(enabled)
+        except BaseException as error:
+            self.error = error
+            self.stop("fault")
+            return None
+        if chosen is None:
+            self.stop("pruned")
+        return chosen
+
+    def _choose_time_out(self, enabled: list[ModelThread]) -> ModelThread | None:
+        """As ``_choose``: the threads all touch the clock, so their time-outs do not commute."""
+        keys = [thread.key for thread in enabled]
+        for thread in enabled:
+            thread.key = _CLOCK
+        try:
+            chosen: ModelThread | None = self._policy.choose(enabled, self.last)
+        finally:
+            for thread, key in zip(enabled, keys, strict=True):
+                thread.key = key
+        return chosen
 
     def _check_step(self, me: ModelThread | None) -> bool:
         assert self.after_step is not None

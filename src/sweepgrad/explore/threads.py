@@ -101,7 +101,7 @@ class ModelCondition:
 
     def notify(self, n: int = 1) -> None:
         for gate in self._waiters[:n]:
-            BOARD.step("notify", gate)
+            BOARD.step("notify", gate, gate.key)
             gate.owner = None
         del self._waiters[:n]
 
@@ -116,7 +116,7 @@ def wait_for_gate(kind: str, gate: Gate, timeout: float | None) -> bool:
         return gate.owner is None
     me.timed = timeout is not None
     try:
-        BOARD.step(kind, gate, 0, True, gate)
+        BOARD.step(kind, gate, gate.key, True, gate)
     finally:
         me.timed = False
         me.waits = None
@@ -156,7 +156,7 @@ def _is_alive(self: Any) -> bool:
     if not hasattr(self, "_on_model"):
         return bool(_NATIVE_METHODS["is_alive"](self))
     end = self._on_model.end
-    BOARD.step("is alive", end, 0, False)
+    BOARD.step("is alive", end, end.key, False)
     return end.owner is not None
 
 
@@ -201,7 +201,7 @@ class LocalOnModel:
 
 def _sleep(seconds: float) -> None:
     if here():
-        BOARD.step("sleep", BOARD, 2, False)
+        BOARD.step("sleep", BOARD, 0, False)
     else:
         _native_sleep(seconds)
 

@@ -22,14 +22,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from sweepgrad.explore.primitives import MODEL, ModelSet
-from sweepgrad.explore.switching import BOARD, Abandoned
+from sweepgrad.explore.switching import BOARD, GRAPH_KEYS, Abandoned
 from sweepgrad.graph import DEFAULT, GraphRuntime, Node, check_locks, fork, locator, register
 from sweepgrad.graph import node as nodes
 from sweepgrad.graph.locator import Graph
 from sweepgrad.graph.registry import NodeRegistry
 from sweepgrad.tensor import Tensor
 
-#: Slots that tell apart what can be touched of one object; below the alignment of objects.
+#: Slots that tell apart what can be touched of one node, graph or tensor.
 _CHILDREN, _GRAPH, _FORWARD, _DATA, _HANDLE, _OTHER = 1, 2, 3, 4, 5, 6
 
 #: The fields that are read or written without a lock: (class, field, slot).
@@ -72,13 +72,19 @@ class Field:
         if owner is None:
             return self
         if BOARD.current is not None:
-            BOARD.step(self.reads, owner, self.slot, self.look_changes)
+            BOARD.step(self.reads, owner, self.key_of(owner), self.look_changes)
         return self.member.__get__(owner, kind)
 
     def __set__(self, owner: Any, value: Any) -> None:
         if BOARD.current is not None and self._is_set(owner):
-            BOARD.step(self.writes, owner, self.slot, True)
+            BOARD.step(self.writes, owner, self.key_of(owner), True)
         self.member.__set__(owner, value)
+
+    def key_of(self, owner: Any) -> int:
+        """What the operation touches, the same in every run: from the node's id, or the graph's."""
+        if type(owner) is Node:
+            return int(owner.id) * 16 + self.slot
+        return GRAPH_KEYS + int(owner.serial) * 16 + self.slot
 
     def _is_set(self, owner: Any) -> bool:
         try:
@@ -99,8 +105,12 @@ class ValueField(Field):
         if owner is None:
             return self
         if BOARD.current is not None and self._replaceable(owner):
-            BOARD.step(self.reads, owner, self.slot, False)
+            BOARD.step(self.reads, owner, self.key_of(owner), False)
         return self.member.__get__(owner, kind)
+
+    def key_of(self, owner: Any) -> int:
+        node = owner._node
+        return id(owner) if node is None else int(node.id) * 16 + self.slot
 
     def _is_set(self, owner: Any) -> bool:
         return super()._is_set(owner) and self._replaceable(owner)
@@ -116,7 +126,7 @@ _look_at_handle = weakref.ref.__call__
 def _watched_call(node: Any) -> Any:
     """``node()``: is the handle alive?"""
     if BOARD.current is not None:
-        BOARD.step("look at handle of", node, _HANDLE, False)
+        BOARD.step("look at handle of", node, node.id * 16 + _HANDLE, False)
     return _look_at_handle(node)
 
 
@@ -130,7 +140,7 @@ def dying(handle: Any) -> None:
     if BOARD.current is not None:
         node = getattr(handle, "_node", None)  # missing when making the tensor failed
         if type(node) is Node:
-            BOARD.step("drop handle of", node, _HANDLE, True, None, True)
+            BOARD.step("drop handle of", node, node.id * 16 + _HANDLE, True, None, True)
 
 
 @contextmanager

@@ -24,6 +24,9 @@ class Policy(Protocol):
             last: the thread of the step before, or None at the start.
         """
 
+    def stopped(self, live: list[ModelThread]) -> None:
+        """The run has stopped; these threads have not ended, each before its pending operation."""
+
     def end(self, steps: int) -> None:
         """A run of so many steps is over."""
 

@@ -55,6 +55,9 @@ class Drawn:
         others = [thread for thread in enabled if thread is not default]
         return others[skip % len(others)]
 
+    def stopped(self, live: list[ModelThread]) -> None:
+        pass
+
     def end(self, steps: int) -> None:
         pass
 

@@ -74,6 +74,9 @@ class PCT:
             found = self._priorities[thread.index] = 1.0 + self._random.random()
         return found
 
+    def stopped(self, live: list[ModelThread]) -> None:
+        pass
+
     def end(self, steps: int) -> None:
         self._threads = max(self._threads, len(self._priorities))
         if not self._fixed:

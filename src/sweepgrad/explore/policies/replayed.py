@@ -43,6 +43,9 @@ class Replayed:
             "could: the scenario is not the one the token was made for, or does not repeat itself"
         )
 
+    def stopped(self, live: list[ModelThread]) -> None:
+        pass
+
     def end(self, steps: int) -> None:
         if any(step >= steps for step in self._deviations):
             raise NonDeterminismError(

@@ -28,6 +28,9 @@ class RandomWalk:
             return enabled[0]
         return enabled[int(self._random.random() * len(enabled))]
 
+    def stopped(self, live: list[ModelThread]) -> None:
+        pass
+
     def end(self, steps: int) -> None:
         pass
 
