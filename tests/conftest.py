@@ -7,9 +7,14 @@ import sys
 os.environ.setdefault("SWEEPGRAD_CHECK_LOCKS", "1")
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.build import FREE_THREADED, gil_is_on
 from sweepgrad.graph import DEFAULT, ORDER
+
+# How long an example takes says how busy the machine is; hangs are pytest-timeout's.
+settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no clock")
 
 
 @pytest.fixture(autouse=True)
