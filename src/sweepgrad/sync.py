@@ -92,12 +92,10 @@ class NativePrimitives:
     def __init__(self) -> None:
         self.threads = ThreadStates()
 
-    def lock(self) -> Lock:
-        """A plain C lock, not reentrant: see the note on reentrancy in docs/locks.md."""
-        return threading.Lock()
-
-    def queue(self) -> deque[Any]:
-        return Queue()
+    #: A plain C lock, not reentrant: see the note on reentrancy in docs/locks.md.  The C
+    #: functions themselves: starting a graph calls both.
+    lock = staticmethod(threading.Lock)
+    queue: Callable[[], deque[Any]] = staticmethod(deque)
 
 
 NATIVE = NativePrimitives()

@@ -10,7 +10,7 @@ the declared operation itself: ``t * u`` is one Python call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 
 import numpy as np
@@ -318,10 +318,6 @@ class Tensor(InstalledMethods):
             raise TensorTypeError("len() of a tensor without axes; it holds one value: use item()")
         return len(self._data)
 
-    def __iter__(self) -> Iterator[Tensor]:
-        for position in range(len(self)):
-            yield self[position]
-
     def __bool__(self) -> bool:
         if self._data.size != 1:
             raise TensorTypeError(
@@ -388,7 +384,7 @@ class Tensor(InstalledMethods):
         node = self._node
         if node is None:
             return untracked(self._data.copy())
-        return _leaf(self._data.copy(), runtime_of(node))
+        return _made_of(self._data.copy(), True, runtime_of(node))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (self._data, self.requires_grad)
@@ -406,10 +402,22 @@ def untracked(data: NDArray[Any]) -> Tensor:
     return result
 
 
-def _leaf(data: NDArray[Any], runtime: GraphRuntime) -> Tensor:
+def _made_of(data: NDArray[Any], requires_grad: bool, runtime: GraphRuntime) -> Tensor:
+    """A constant or a leaf on this array."""
+    kind = data.dtype.kind
+    if kind not in "fciub":
+        raise DtypeError(
+            f"a tensor holds numbers or booleans, got dtype {data.dtype}; "
+            "convert the array first, for instance with .astype(np.float64)"
+        )
+    if requires_grad and kind not in "fc":
+        raise DtypeError(
+            f"requires_grad=True needs a floating or complex dtype, got {data.dtype}, which has "
+            "no gradient; pass dtype=np.float32 or np.float64"
+        )
     result = new_tensor(Tensor)
     result._data = data
-    result._node = runtime.leaf(result)
+    result._node = runtime.leaf(result) if requires_grad else None
     return result
 
 
@@ -445,12 +453,7 @@ def tensor(
         data = array.copy()
     else:
         data = converted(_plain(array), dtype, "tensor")
-    _check_kind(data)
-    if requires_grad:
-        if data.dtype.kind not in "fc":
-            raise _untrackable(data.dtype)
-        return _leaf(data, runtime)
-    return untracked(data)
+    return _made_of(data, requires_grad, runtime)
 
 
 def from_numpy(
@@ -469,12 +472,7 @@ def from_numpy(
             f"from_numpy() shares memory with an ndarray, got {type(array).__name__}; "
             "use sweepgrad.tensor(...) to copy other values"
         )
-    _check_kind(array)
-    if requires_grad:
-        if array.dtype.kind not in "fc":
-            raise _untrackable(array.dtype)
-        return _leaf(array, runtime)
-    return untracked(array)
+    return _made_of(array, requires_grad, runtime)
 
 
 def _plain(value: Any) -> Any:
@@ -528,21 +526,6 @@ def _is_ragged(value: Any) -> bool:
     except ValueError:
         return True
     return any(isinstance(item, (list, tuple, ndarray)) for item in items.flat)
-
-
-def _check_kind(data: NDArray[Any]) -> None:
-    if data.dtype.kind not in "fciub":
-        raise DtypeError(
-            f"a tensor holds numbers or booleans, got dtype {data.dtype}; "
-            "convert the array first, for instance with .astype(np.float64)"
-        )
-
-
-def _untrackable(dtype: np.dtype[Any]) -> DtypeError:
-    return DtypeError(
-        f"requires_grad=True needs a floating or complex dtype, got {dtype}, which has no "
-        "gradient; pass dtype=np.float32 or np.float64"
-    )
 
 
 def runtime_of(node: Node) -> GraphRuntime:

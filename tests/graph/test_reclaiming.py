@@ -223,9 +223,9 @@ length = int(sys.argv[2])
 def best(length):
     times = []
     for _ in range(2):
-        start = time.perf_counter()
+        start = time.thread_time()
         work(length)
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
         assert DEFAULT.memory_report().nodes == 0
     return min(times)
 
