@@ -48,7 +48,7 @@ def _columns(m: Any, values: Any) -> Any:
     return m * values[..., None, :]
 
 
-def _gaps(values: Any) -> Any:
+def gaps(values: Any) -> Any:
     """1 / (valueⱼ - valueᵢ) at (i, j); 0 where they are equal to rounding, and for i = j."""
     size = np.abs(plain(values)).max(axis=-1, initial=0)[..., None, None]
     difference = values[..., None, :] - values[..., :, None]
@@ -90,7 +90,7 @@ def _eigenvectors_rule(g: Any, x: Any, w: Any, v: Any, uplo: str) -> Any:
     """v ((vᴴ g) ∘ 1/(wⱼ - wᵢ)) vᴴ."""
     if type(x) is Tensor:
         w, v = eigh(x, uplo)
-    inner = (adjoint(v) @ conjugated(g)) * _gaps(w)
+    inner = (adjoint(v) @ conjugated(g)) * gaps(w)
     return _hermitian(v @ inner @ adjoint(v))
 
 
@@ -154,7 +154,7 @@ def _left_rule(g: Any, x: Any, saved: tuple[Any, Any, Any]) -> Any:
     u, s, vh = _factors(x, saved)
     g = conjugated(_thin(g, s.shape[-1], "U"))
     projected = adjoint(u) @ g
-    inner = _columns((projected - adjoint(projected)) * _gaps(s * s), s)
+    inner = _columns((projected - adjoint(projected)) * gaps(s * s), s)
     inverse = _inverted(s)
     if x.dtype.kind == "c":
         inner = inner + _phases(projected, inverse)
@@ -169,7 +169,7 @@ def _right_rule(g: Any, x: Any, saved: tuple[Any, Any, Any]) -> Any:
     # That of v = (vᴴ)ᴴ: conjugated once for the convention and once for H.
     g = _thin(transposed(g), s.shape[-1], "V")
     projected = vh @ g
-    inner = s[..., :, None] * ((projected - adjoint(projected)) * _gaps(s * s))
+    inner = s[..., :, None] * ((projected - adjoint(projected)) * gaps(s * s))
     inverse = _inverted(s)
     if x.dtype.kind == "c":
         inner = inner - _phases(projected, inverse)
