@@ -366,3 +366,34 @@ def test_the_report_says_what_was_covered():
     assert "3 schedules run" in str(report)
     assert ", exhausted" in str(report)
     assert "no bound" in str(report)
+
+
+def test_ctrl_c_ends_the_exploration_and_is_no_failure_of_the_program():
+    def scenario(m):
+        def stopped():
+            raise KeyboardInterrupt
+
+        m.spawn(stopped)
+
+    with pytest.raises(KeyboardInterrupt):
+        explore(scenario)
+
+
+def test_a_thread_that_swallows_everything_is_unwound_all_the_same():
+    """Nothing of a run that got stuck may go on in the next one."""
+
+    def scenario(m):
+        lock = m.lock("L")
+
+        def stubborn():
+            for _ in range(3):
+                try:
+                    with lock, lock:
+                        pass
+                except BaseException:
+                    continue
+
+        m.spawn(stubborn)
+
+    assert failure(scenario).kind == "deadlock"
+    assert failure(scenario).kind == "deadlock"

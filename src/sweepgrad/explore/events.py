@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -81,7 +82,10 @@ def fork_now(child: Callable[[], Any]) -> None:
     forks, runtimes, known = hooks._forks, hooks.runtimes, hooks._renewed_in
     hooks._forks, hooks.runtimes = {}, set()
     BOARD.current, BOARD.outside = None, me.state  # no switch in the middle of the fork
-    pid = os.fork()
+    with warnings.catch_warnings():
+        # The interpreter warns when other threads exist, such as a test runner's watchdog.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     hooks._forks, hooks.runtimes, hooks._renewed_in = forks, runtimes, known
     if pid == 0:
         hooks._after_in_child()

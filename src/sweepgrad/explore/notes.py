@@ -15,11 +15,12 @@ from types import FrameType
 from typing import Any
 
 from sweepgrad.explore.primitives import ModelLock
-from sweepgrad.explore.switching import BOARD, ModelThread
+from sweepgrad.explore.switching import BOARD, Gate, ModelThread
 from sweepgrad.graph.hierarchy import RankedLock
 from sweepgrad.graph.locator import Graph, GraphLocator
 from sweepgrad.graph.parameters import ParameterSwap
 from sweepgrad.graph.sweeper import Sweeper
+from sweepgrad.tensor import Tensor
 
 #: A stack as (file, line, function), innermost first.
 Stack = list[tuple[str, int, str]]
@@ -112,6 +113,10 @@ def describe(what: object) -> str:
         if what.name is None:
             what.name = _lock_class(what)
         return what.name
+    if isinstance(what, Gate) and what.name is None:
+        return "its end" if what.owner is None else f"the end of {what.owner}"
+    if isinstance(what, Tensor):
+        return f"tensor of shape {what.shape}"
     text = _ADDRESS.sub("", repr(what))  # an address is another one in each run
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -130,4 +135,14 @@ def _lock_class(lock: ModelLock) -> str:
             for holder in gc.get_referrers(owner):
                 if isinstance(holder, ParameterSwap):
                     return f"PARAM lock {owner.index(lock) + 1}"
+    return _attribute_name(lock)
+
+
+def _attribute_name(lock: ModelLock) -> str:
+    """The name under which some object of the program has the lock."""
+    for owner in gc.get_referrers(lock):
+        fields = owner if isinstance(owner, dict) else getattr(owner, "__dict__", {})
+        for name, value in list(fields.items()):
+            if value is lock and isinstance(name, str) and name != "waits":
+                return f"lock {name!r}"
     return "a lock"

@@ -119,6 +119,9 @@ class Report:
         return "\n".join(lines)
 
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+#: Steps that are shown whatever they are, and on each side of a switch in longer runs.
 _KEEP = 60
 _EDGE = 3
 
@@ -167,10 +170,18 @@ def _row(first: str, active: list[int], widths: dict[int, int], cells: dict[int,
 
 def _cell(note: Note) -> str:
     text = f"{note.kind} {note.what}".rstrip()
-    if note.stack:
-        file, line, _ = note.stack[0]
-        text += f"  {os.path.basename(file)}:{line}"
-    return text
+    places = _places(note.stack)
+    return f"{text}  {' < '.join(places)}" if places else text
+
+
+def _places(stack: Stack) -> list[str]:
+    """The line of the step and, when that is sweepgrad's own, the program's line that led to it."""
+    if not stack:
+        return []
+    found = stack[:1]
+    if stack[0][0].startswith(_PACKAGE):
+        found += [entry for entry in stack if not entry[0].startswith(_PACKAGE)][:1]
+    return [f"{os.path.basename(file)}:{line}" for file, line, _ in found]
 
 
 def _waiting_lines(entry: Waiting) -> list[str]:

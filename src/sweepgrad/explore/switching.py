@@ -514,7 +514,9 @@ class Switchboard:
             pass
         except BaseException as error:
             if error is not thread.interrupt and self.reason is None:
-                self.reason, self.error, self.culprit = "exception", error, thread
+                # Ctrl-C in the terminal is for whoever explores.
+                self.reason = "fault" if isinstance(error, KeyboardInterrupt) else "exception"
+                self.error, self.culprit = error, thread
 
     def _retire(self, thread: ModelThread) -> Any:
         """The thread has ended; returns the greenlet to switch to."""
