@@ -15,6 +15,7 @@ from operation_cases import (
 )
 
 import sweepgrad as sg
+from sweepgrad.ops import indexing
 
 
 def _updated(name, index):
@@ -242,11 +243,21 @@ def test_any_index_gives_back_to_each_element_what_was_taken_from_it(given_):
             tuple(np.random.default_rng(0).integers(0, 20, (2, 400))),
         ),
         ((4, 5, 6), (slice(None), np.random.default_rng(0).integers(0, 5, 90))),
+        ((300, 2), np.random.default_rng(0).integers(0, 256, 400).astype(np.uint8)),
         ((40, 50, 60), (slice(3), np.array([1, 1, -1]), np.array([[0], [1]]))),
     ],
-    ids=["rows", "distinct rows", "matrix of elements", "pairs", "middle axis", "few of many"],
+    ids=[
+        "rows",
+        "distinct rows",
+        "matrix of elements",
+        "pairs",
+        "middle axis",
+        "small integers",
+        "few of many",
+    ],
 )
-def test_fast_accumulation_is_bitwise_that_of_add_at(dtype, shape, index):
+def test_fast_accumulation_is_bitwise_that_of_add_at(dtype, shape, index, monkeypatch):
+    monkeypatch.setattr(indexing, "CHUNK", 100)
     t = sg.tensor(np.zeros(shape), dtype, requires_grad=True)
     out = t[index]
     seed = np.random.default_rng(1).normal(size=out.shape).astype(dtype)

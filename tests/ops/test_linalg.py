@@ -291,6 +291,17 @@ def test_each_factor_of_a_product_gets_its_own_dtype_back():
                 assert gradients[y].dtype == np.float64
 
 
+def test_gradients_on_the_way_have_their_operands_dtype_too():
+    seen = []
+    x = sg.tensor(np.ones((2, 2)), np.float32, requires_grad=True)
+    middle = x * np.float32(1)
+    middle.register_hook(lambda gradient: seen.append(gradient.dtype))
+    for other in (np.ones((2, 2)), np.ones(2), np.ones((3, 2, 2))):
+        (middle @ other).backward(np.ones((middle @ other).shape), retain_graph=True)
+        (other @ middle).backward(np.ones((other @ middle).shape), retain_graph=True)
+    assert seen == [np.float32] * 6
+
+
 def test_an_empty_inner_axis_sums_to_zero():
     x = sg.tensor(np.ones((2, 0)), requires_grad=True)
     y = sg.tensor(np.ones((0, 3)), requires_grad=True)

@@ -96,6 +96,10 @@ def _rows(index: Any) -> NDArray[Any] | None:
     return rows if type(rows) is ndarray and rows.dtype.kind != "b" else None
 
 
+#: Most elements whose places are worked out at once: the places take 8 bytes each.
+CHUNK = 1 << 17
+
+
 def add_at(out: NDArray[Any], index: Any, values: Any) -> None:
     """``np.add.at`` on a contiguous array of the caller's own, to the last bit, but faster.
 
@@ -103,33 +107,34 @@ def add_at(out: NDArray[Any], index: Any, values: Any) -> None:
     times as fast as the general one; every index can be written as such.  The
     additions happen in the same order, so the sums are bitwise the same.
     """
-    positions = flat_positions(out.shape, index, np.size(values))
-    if positions is None:
-        np.add.at(out, index, values)
-        return
-    values = np.broadcast_to(np.asarray(values, out.dtype), positions.shape)
-    np.add.at(out.reshape(-1), positions.reshape(-1), values.reshape(-1))
-
-
-def flat_positions(shape: tuple[int, ...], index: Any, named: int) -> NDArray[np.intp] | None:
-    """Where in the flattened array each indexed element is; None if finding out costs too much.
-
-    Args:
-        named: how many elements the index names, or fewer.
-    """
     rows = _rows(index)
-    if rows is not None and shape:
-        width = math.prod(shape[1:])
-        rows = np.where(rows < 0, rows + shape[0], rows).astype(np.intp)
-        if rows.size and (rows.min() < 0 or rows.max() >= shape[0]):
-            return None  # NumPy's own path says what is wrong
-        positions = rows.reshape((-1, 1)) * width + np.arange(width)
-        return positions.reshape(rows.shape + shape[1:])
-    size = math.prod(shape)
-    if size > 16 * max(named, 64):
-        return None
-    numbered: NDArray[np.intp] = np.arange(size).reshape(shape)[index]
-    return numbered
+    if rows is not None and out.ndim > 1:
+        _add_rows(out, rows.astype(np.intp).reshape(-1), rows.shape, values)
+    elif out.size > 16 * max(np.size(values), 64):
+        np.add.at(out, index, values)  # numbering all elements would cost more
+    else:
+        places = np.arange(out.size).reshape(out.shape)[index]
+        values = np.broadcast_to(np.asarray(values, out.dtype), places.shape)
+        np.add.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))
+
+
+def _add_rows(
+    out: NDArray[Any], rows: NDArray[np.intp], shape: tuple[int, ...], values: Any
+) -> None:
+    """Add whole rows, some at a time."""
+    if rows.size and (rows.min() < -len(out) or rows.max() >= len(out)):
+        raise IndexError(
+            f"an index from {rows.min()} to {rows.max()} for an axis of length {len(out)}"
+        )
+    rows = np.where(rows < 0, rows + len(out), rows)
+    width = math.prod(out.shape[1:])
+    spread = np.broadcast_to(np.asarray(values, out.dtype), shape + out.shape[1:])
+    parts = spread.reshape((rows.size, width))
+    flat, columns = out.reshape(-1), np.arange(width)
+    step = max(1, CHUNK // max(1, width))
+    for start in range(0, rows.size, step):
+        places = rows[start : start + step, None] * width + columns
+        np.add.at(flat, places.reshape(-1), parts[start : start + step].reshape(-1))
 
 
 #: The linear map that indexing is the transpose of; its own rule is the indexing.
