@@ -103,18 +103,17 @@ def huber_loss(x: Any, target: Any, delta: float = 1.0, reduction: str = "mean")
 
 
 def _picked_forward(
-    x: NDArray[Any], labels: NDArray[Any], hard: NDArray[Any], reduced: bool
+    x: NDArray[Any], places: NDArray[Any], hard: NDArray[Any], reduced: bool
 ) -> NDArray[Any]:
-    picked = x[np.arange(len(labels)), labels]
-    loss: NDArray[Any] = -hard * np.where(hard == 0, 0.0, picked)
-    return np.add.reduce(loss) if reduced else loss
+    losses: NDArray[Any] = -hard * np.where(hard == 0, 0.0, x.take(places))
+    return np.add.reduce(losses) if reduced else losses
 
 
 def _picked_rule(
-    g: Any, labels: NDArray[Any], hard: NDArray[Any], reduced: bool, x_shape: Any, x_dtype: Any
+    g: Any, places: NDArray[Any], hard: NDArray[Any], reduced: bool, x_shape: Any, x_dtype: Any
 ) -> Any:
     chosen = np.zeros(x_shape, x_dtype)
-    chosen[np.arange(len(labels)), labels] = -hard
+    chosen.reshape(-1)[places] = -hard
     return chosen * (g if reduced else g.reshape((-1, 1)))
 
 
@@ -138,7 +137,7 @@ def nll_loss(
         raise ShapeError("nll_loss needs log-probabilities with an axis of classes")
     weights = None if weight is None else class_weights(weight, x.shape[-1], x.dtype)
     labels = Labels(np.asarray(plain(target)), x.shape, x.dtype, weights, ignore_index, reduction)
-    loss = _picked(labels.rows_of(x), labels.index, labels.hard, reduction != "none")
+    loss = _picked(labels.rows_of(x), labels.places, labels.hard, reduction != "none")
     return labels.shaped(loss, reduction)
 
 

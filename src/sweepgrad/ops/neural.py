@@ -23,52 +23,68 @@ from sweepgrad.tensor import Tensor, untracked
 
 def _label_loss_forward(
     x: NDArray[Any],
-    labels: NDArray[Any],
+    places: NDArray[Any],
     hard: NDArray[Any],
     smooth: NDArray[Any] | None,
+    careful: bool,
     reduced: bool,
     kept: list[NDArray[Any]],
 ) -> NDArray[Any]:
     """-sum_c q_c log_softmax(x)_c per row, or summed over the rows.
 
-    q is ``hard`` at the row's label plus, for every class, ``smooth``.  Rows and
-    classes are (n,) and (n, classes).  ``kept`` receives what the rule needs:
-    the peak of each row and the sum of exp(x - peak).
+    q is ``hard`` at the row's label, whose flat index is in ``places``, plus
+    ``smooth`` for every class.  x and ``smooth`` are (rows, classes).  ``kept``
+    receives what the rule needs: the peak of each row and the sum of exp(x - peak).
     """
-    peak = finite_peak(x, -1)
+    peak = np.maximum.reduce(x, axis=-1, keepdims=True, initial=-np.inf)
+    if careful or not np.logical_and.reduce(np.isfinite(peak), axis=None):
+        # Only here can something be infinite: x at its peak, or x where q is 0.
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            return _label_losses(x, finite_peak(x, -1), places, hard, smooth, reduced, kept)
+    return _label_losses(x, peak, places, hard, smooth, reduced, kept)
+
+
+def _label_losses(
+    x: NDArray[Any],
+    peak: NDArray[Any],
+    places: NDArray[Any],
+    hard: NDArray[Any],
+    smooth: NDArray[Any] | None,
+    reduced: bool,
+    kept: list[NDArray[Any]],
+) -> NDArray[Any]:
     shifted = x - peak
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        total = np.add.reduce(np.exp(shifted), axis=-1, keepdims=True)
-        logs = np.log(total)
-        picked = shifted[np.arange(len(labels)), labels] - logs[:, 0]
-        loss = np.where(hard == 0, 0.0, -hard * picked)
-        if smooth is not None:
-            loss = loss - np.where(smooth == 0, 0.0, smooth * (shifted - logs)).sum(axis=-1)
+    total = np.add.reduce(np.exp(shifted), axis=-1, keepdims=True)
+    logs = np.log(total)
+    losses: NDArray[Any] = hard * (logs.reshape(-1) - shifted.take(places))
+    if not np.logical_and.reduce(hard, axis=None):
+        losses = np.where(hard == 0, 0.0, losses)  # 0 * inf
+    if smooth is not None:
+        losses = losses + np.where(smooth == 0, 0.0, smooth * (logs - shifted)).sum(axis=-1)
     kept += (peak, total)
-    return np.add.reduce(loss) if reduced else loss
+    return np.add.reduce(losses) if reduced else losses
 
 
 def _label_loss_rule(
     g: Any,
     x: Any,
-    labels: NDArray[Any],
+    places: NDArray[Any],
     hard: NDArray[Any],
     smooth: NDArray[Any] | None,
     reduced: bool,
     kept: list[NDArray[Any]],
 ) -> Any:
     """g (q_total softmax(x) - q)."""
-    rows = np.arange(len(labels))
     if type(g) is Tensor or type(x) is Tensor:
         q = np.zeros(x.shape, x.dtype) if smooth is None else smooth.copy()
-        q[rows, labels] += hard
+        q.reshape(-1)[places] += hard
         g = g if reduced else g.reshape((-1, 1))
         return g * (softmax_of(x, -1) * q.sum(axis=-1, keepdims=True) - q)
     peak, total = kept
     result = np.exp(x - peak)
     weight = hard if smooth is None else hard + np.add.reduce(smooth, axis=-1)
-    result *= (g * weight)[:, None] / total  # the rule's own array: nobody else has it
-    result[rows, labels] -= g * hard
+    result *= (g * weight).reshape((-1, 1)) / total  # the rule's own array: nobody else has it
+    result.reshape(-1)[places] -= g * hard
     if smooth is not None:
         result -= smooth * (g if reduced else g[:, None])
     return result
@@ -128,13 +144,15 @@ class Labels:
 
     Attributes:
         index: the labels, 0 where ignored.
+        places: where each row's label is in the flattened scores.
+        careful: whether something is ignored or weighted, so that 0 * inf may occur.
         counts: 1, or 0 where ignored, divided by the divisor of the reduction.
         hard: counts times the weight of the label's class.
         weights: the class weights, or None.
         shape: the labels' own shape.
     """
 
-    __slots__ = ("counts", "hard", "index", "shape", "weights")
+    __slots__ = ("careful", "counts", "hard", "index", "places", "shape", "weights")
 
     def __init__(
         self,
@@ -153,23 +171,34 @@ class Labels:
                 f"classes last, need labels of shape {shape[:-1]}"
             )
         self.shape = labels.shape
-        flat = labels.reshape(-1)
-        valid = flat != ignore_index
-        outside = valid & ((flat < 0) | (flat >= shape[-1]))
-        if outside.any():
-            raise LabelError(
-                f"label {flat[outside][0]} is outside the {shape[-1]} classes; labels run from 0 "
-                f"to {shape[-1] - 1}, and rows to leave out have ignore_index={ignore_index}"
-            )
-        self.index = np.where(valid, flat, 0)
         self.weights = weights
-        self.counts = valid.astype(dtype)
-        self.hard = self.counts if weights is None else self.counts * weights[self.index]
-        if reduction == "mean":
-            divisor = np.add.reduce(self.hard)
-            if divisor != 0:
-                self.hard = self.hard / divisor
-                self.counts = self.counts / divisor
+        flat = labels.reshape(-1)
+        count, classes = flat.size, shape[-1]
+        inside = count and flat.min() >= 0 and flat.max() < classes
+        if inside and not 0 <= ignore_index < classes:
+            self.index = flat.astype(np.intp)
+            self.careful = False
+            self.counts = np.full(count, 1 / count if reduction == "mean" else 1, dtype)
+        else:
+            valid = _valid(flat, classes, ignore_index)
+            self.index = np.where(valid, flat, 0)
+            self.careful = True
+            self.counts = valid.astype(dtype)
+            if reduction == "mean" and valid.any():
+                self.counts = self.counts / np.count_nonzero(valid)
+        self.hard = self.counts
+        if weights is not None:
+            self._weigh(weights, reduction)
+        self.places = np.arange(count) * classes + self.index
+
+    def _weigh(self, weights: NDArray[Any], reduction: str) -> None:
+        """Count each row by the weight of its class; a mean divides by the sum of the weights."""
+        self.careful = True
+        self.hard = self.counts * weights[self.index]
+        divisor = float(np.add.reduce(self.hard, dtype=np.float64))
+        if reduction == "mean" and divisor:
+            self.hard = self.hard / divisor
+            self.counts = self.counts / divisor
 
     def rows_of(self, x: Any) -> Any:
         """The scores as (rows, classes)."""
@@ -178,6 +207,22 @@ class Labels:
     def shaped(self, loss: Tensor, reduction: str) -> Tensor:
         """A loss per row, in the labels' shape."""
         return loss if reduction != "none" or len(self.shape) == 1 else loss.reshape(self.shape)
+
+
+def _valid(flat: NDArray[Any], classes: int, ignore_index: int) -> NDArray[np.bool_]:
+    """Which labels are not ignored.
+
+    Raises:
+        LabelError: if one of these is outside the classes.
+    """
+    valid: NDArray[np.bool_] = flat != ignore_index
+    outside = valid & ((flat < 0) | (flat >= classes))
+    if outside.any():
+        raise LabelError(
+            f"label {flat[outside][0]} is outside the {classes} classes; labels run from 0 to "
+            f"{classes - 1}, and rows to leave out have ignore_index={ignore_index}"
+        )
+    return valid
 
 
 def _of_labels(x: Any, labels: Labels, reduction: str, smoothing: float) -> Tensor:
@@ -190,7 +235,8 @@ def _of_labels(x: Any, labels: Labels, reduction: str, smoothing: float) -> Tens
         hard = hard * (1 - smoothing)
         smooth = labels.counts[:, None] * per_class
     rows = labels.rows_of(x)
-    loss = _label_loss(rows, labels.index, hard, smooth, reduction != "none", [])
+    reduced = reduction != "none"
+    loss = _label_loss(rows, labels.places, hard, smooth, labels.careful, reduced, [])
     return labels.shaped(loss, reduction)
 
 

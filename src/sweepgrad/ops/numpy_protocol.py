@@ -99,23 +99,32 @@ UNTRACKED_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
 )
 
 
-def ufunc(function: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``Tensor.__array_ufunc__``."""
-    operation = UFUNCS.get(function)
-    if operation is not None and not kwargs and method == "__call__":
-        return operation(*inputs)
+def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """``Tensor.__array_ufunc__``; installed on the class, so that NumPy calls it directly."""
+    if not kwargs and method == "__call__":
+        operation = UFUNCS.get(ufunc)
+        if operation is not None:
+            return operation(*inputs)
+    return _other_ufunc(ufunc, method, inputs, kwargs)
+
+
+def _other_ufunc(
+    function: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A ufunc without a rule, with keyword arguments, or a method of one."""
     if kwargs.get("out") is not None:
         raise NoGradientRuleError(
             f"np.{function.__name__} with out= would write into an array behind the graph's back "
             "(an ndarray on the left of *=, for instance); write result = ... instead"
         )
-    if method == "__call__":
-        if function in UNTRACKED_UFUNCS:
-            return function(*_plain(inputs), **_plain(kwargs))
-        if operation is not None and is_recording() and _tracked(inputs):
-            return with_keywords(function, operation, inputs, kwargs)
-        return on_arrays(function.__name__, function, inputs, kwargs)
-    return _ufunc_method(function, method, inputs, kwargs)
+    if method != "__call__":
+        return _ufunc_method(function, method, inputs, kwargs)
+    if function in UNTRACKED_UFUNCS:
+        return function(*_plain(inputs), **_plain(kwargs))
+    operation = UFUNCS.get(function)
+    if operation is not None and is_recording() and _tracked(inputs):
+        return with_keywords(function, operation, inputs, kwargs)
+    return on_arrays(function.__name__, function, inputs, kwargs)
 
 
 def _ufunc_method(
@@ -189,5 +198,4 @@ def _wrap(value: Any) -> Any:
     return value
 
 
-dispatch.ufunc = ufunc
 dispatch.function = function

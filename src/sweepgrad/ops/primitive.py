@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -156,8 +157,8 @@ def _of_one_operand(
     Nothing is looked up at run time, because there is one choice of tracked operands.
     """
     variant = _Variant(name, parameters, {parameters[0]: rule}, parameters[:1])
-    needs, declared = variant.needs, variant.rule
-    saves_arrays = any(need.of == "value" for need in needs)
+    declared, pick = variant.rule, _picker(variant.needs)
+    measured = tuple(place for place, need in enumerate(variant.needs) if need.of == "value")
 
     def apply(x: Any, *constants: Any) -> Tensor:
         if type(x) is Tensor:
@@ -175,14 +176,37 @@ def _of_one_operand(
         if parent is None or not is_recording():
             result._node = None
             return result
-        values = (data, *constants)
-        saved = tuple([need.take(out, values) for need in needs])
-        nbytes = saved_bytes(saved) if saves_arrays else 0
+        saved = pick((out, data.shape, data.dtype, data, *constants))
+        nbytes = 0
+        for place in measured:
+            value = saved[place]
+            if type(value) is ndarray:
+                nbytes += value.nbytes
+            elif type(value) is tuple or type(value) is list:
+                nbytes += saved_bytes(value)
         result._node = register_one(result, parent, declared, saved, nbytes)
         return result
 
     apply.__name__ = apply.__qualname__ = name
     return apply
+
+
+def _picker(needs: Sequence[_Need]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What picks the saved values out of (answer, shape, dtype, operand, constants …).
+
+    One C call; a loop over the needs would take as long as registering.
+    """
+    assert all(need.of == "value" or need.argument == 0 for need in needs)
+    places = [
+        {"value": need.argument + 3 if need.argument >= 0 else 0, "shape": 1, "dtype": 2}[need.of]
+        for need in needs
+    ]
+    if not places:
+        return lambda values: ()
+    if len(places) == 1:
+        only = places[0]
+        return lambda values: (values[only],)
+    return operator.itemgetter(*places)
 
 
 def rule_operation(name: str, forward: Callable[..., Any], **rules: Backward) -> Callable[..., Any]:

@@ -49,7 +49,8 @@ def sum(
         AxisError: if an axis is out of range; ValueError: if one is named twice.
         NoGradientRuleError: for ``out=``.
     """
-    refuse_out("sum", out)
+    if out is not None:
+        refuse_out("sum", out)
     if dtype is not None:
         x = astype(x, dtype)
     if where is not None:
@@ -59,12 +60,19 @@ def sum(
 
 
 def _mean_rule(g: Any, x_shape: Any, axis: Any, keepdims: bool) -> Any:
-    return spread(g / builtins.max(count_along(x_shape, axis), 1), x_shape, axis, keepdims)
+    count = math.prod(x_shape) if axis is None else count_along(x_shape, axis)
+    return spread(g / builtins.max(count, 1), x_shape, axis, keepdims)
 
 
-_mean = primitive(
-    "mean", lambda x, axis, keepdims: x.mean(axis=axis, keepdims=keepdims), x=_mean_rule
-)
+def _mean_forward(x: NDArray[Any], axis: Any, keepdims: Any) -> Any:
+    """As ndarray.mean, which takes four times as long, for the dtypes that need no care in it."""
+    if x.dtype.char in "fdFD" and x.size:
+        total = np.add.reduce(x, axis=axis, keepdims=keepdims)
+        return total / (x.size if axis is None else count_along(x.shape, axis))
+    return x.mean(axis=axis, keepdims=keepdims)
+
+
+_mean = primitive("mean", _mean_forward, x=_mean_rule)
 
 
 def mean(
@@ -80,7 +88,8 @@ def mean(
 
     Args and Raises: as :func:`sum`; the mean of nothing is NaN, as in NumPy.
     """
-    refuse_out("mean", out)
+    if out is not None:
+        refuse_out("mean", out)
     if dtype is not None:
         x = astype(x, dtype)
     if where is None:
@@ -296,6 +305,18 @@ def argmin(x: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False)
     return np.argmin(plain(x), axis=axis, keepdims=keepdims)
 
 
+def any(x: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """Whether any element is not 0, as a plain array of booleans or a NumPy boolean."""
+    refuse_out("any", out)
+    return np.any(plain(x), axis=axis, keepdims=keepdims)
+
+
+def all(x: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """Whether no element is 0, as a plain array of booleans or a NumPy boolean."""
+    refuse_out("all", out)
+    return np.all(plain(x), axis=axis, keepdims=keepdims)
+
+
 def as_float(x: Any) -> Any:
     """Integers and booleans as float64, as NumPy's functions of real numbers take them."""
     if type(x) is not Tensor:
@@ -304,6 +325,8 @@ def as_float(x: Any) -> Any:
 
 
 METHODS = {
+    "any": any,
+    "all": all,
     "sum": sum,
     "mean": mean,
     "var": var,

@@ -22,10 +22,15 @@ def weak(value: Any, *partners: Any) -> Any:
 
     Anything but a Python number is given back as it is.
     """
-    if type(value) in (float, int, complex):
-        dtypes = [partner.dtype for partner in partners if hasattr(partner, "dtype")]
-        return np.asarray(value, np.result_type(*dtypes, value)) if dtypes else np.asarray(value)
-    return value
+    kind = type(value)
+    if kind is not float and kind is not int and kind is not complex:
+        return value
+    if len(partners) == 1 and type(partners[0]) is Tensor and kind is not complex:
+        dtype = partners[0]._data.dtype
+        if dtype.kind in "fc":
+            return np.asarray(value, dtype)
+    dtypes = [partner.dtype for partner in partners if hasattr(partner, "dtype")]
+    return np.asarray(value, np.result_type(*dtypes, value)) if dtypes else np.asarray(value)
 
 
 def as_float64(x: Any) -> Any:
