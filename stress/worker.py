@@ -31,6 +31,7 @@ from sweepgrad.graph import DEFAULT, ORDER
 from sweepgrad.sync import Event, Thread
 
 BEAT_SECONDS = 0.25
+SIGNAL_SECONDS = 0.005
 
 
 def resident_bytes() -> int:
@@ -116,6 +117,11 @@ class Run:
             check((leaf * leaf).backward(np.ones(1))[leaf], [6.0], "gradient in a signal handler")
         except sg.ReentrantCallError:
             self.counters[0].refused += 1
+        finally:
+            # Armed again when done: on a slow machine a periodic timer would interrupt its
+            # own handler without end, inside whatever lock the main thread holds.
+            if not self.stop.is_set():
+                signal.setitimer(signal.ITIMER_REAL, SIGNAL_SECONDS)
 
     def run(self) -> None:
         """Start the workers, wait, stop them, check what is left."""
@@ -127,7 +133,7 @@ class Run:
         hazards = self.arguments.profile in ("hazards", "all") and hasattr(signal, "setitimer")
         if hazards:
             signal.signal(signal.SIGALRM, self.on_timer)
-            signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+            signal.setitimer(signal.ITIMER_REAL, SIGNAL_SECONDS)
         for thread in [*threads, reporter]:
             thread.start()
         end = time.monotonic() + self.arguments.seconds
@@ -136,9 +142,9 @@ class Run:
         main_counters = Counters()
         while time.monotonic() < end and not self.stop.is_set():
             main_work(rng, main_counters)
+        self.stop.set()
         if hazards:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
-        self.stop.set()
         for thread in [*threads, reporter]:
             thread.join()  # the watcher ends the process if this hangs
 
