@@ -57,6 +57,10 @@ def test_softmax_of_large_values_and_infinities():
     np.testing.assert_array_equal(slope, [[-2, 1, 1], [-0.5, -0.5, 1]])
 
 
+def test_softmax_of_nothing_but_minus_infinity_is_nan_without_a_warning():
+    assert np.isnan(sg.softmax(sg.tensor([-INF, -INF])).numpy()).all()
+
+
 # --- cross-entropy ------------------------------------------------------------------------
 
 
