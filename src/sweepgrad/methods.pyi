@@ -74,6 +74,18 @@ class InstalledMethods:
     def take(
         self, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
     ) -> Tensor: ...
+    def argsort(
+        self,
+        axis: int | None = -1,
+        kind: Any = None,
+        order: None = None,
+        *,
+        stable: bool | None = None,
+    ) -> NDArray[np.intp]: ...
+    def nonzero(self) -> tuple[NDArray[np.intp], ...]: ...
+    def searchsorted(
+        self, v: Any, side: str = "left", sorter: Any = None
+    ) -> NDArray[np.intp] | np.intp: ...
     def compress(self, condition: Any, axis: int | None = None, out: None = None) -> Tensor: ...
 
     # --- products ---

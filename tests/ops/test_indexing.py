@@ -412,6 +412,15 @@ def test_nan_is_sorted_last_and_gets_its_own_gradient():
     np.testing.assert_array_equal(out.backward([1.0, 2.0, 3.0])[x], [3, 2, 1])
 
 
+def test_places_are_plain_integers_without_a_gradient():
+    x = sg.tensor([[2.0, 1.0, 2.0], [0.0, 3.0, 0.0]], requires_grad=True)
+    for places in (np.argsort(x), x.argsort(), sg.argsort(x)):
+        assert type(places) is np.ndarray
+        np.testing.assert_array_equal(places, [[1, 0, 2], [0, 2, 1]])
+    np.testing.assert_array_equal(x.nonzero(), np.nonzero(x.numpy()))
+    np.testing.assert_array_equal(sg.tensor([1.0, 2.0]).searchsorted([1.5, 2.0]), [1, 1])
+
+
 def test_choose_refuses_integers_without_a_choice():
     t = sg.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(sg.ShapeError, match="1 choices"):

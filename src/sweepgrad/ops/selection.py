@@ -45,6 +45,30 @@ def sort(
     return take_along_axis(a, np.argsort(_values(a), axis=axis, kind="stable"), axis)
 
 
+def argsort(
+    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> NDArray[np.intp]:
+    """``numpy.argsort``, always stable, as a plain array: places have no gradient.
+
+    Gather with it, ``np.take_along_axis(t, places, axis)``, for one.
+    """
+    refuse("argsort", "order", order, "tensors have no fields")
+    del kind, stable
+    return np.argsort(_values(a), axis=axis, kind="stable")
+
+
+def nonzero(a: Any) -> tuple[NDArray[np.intp], ...]:
+    """``numpy.nonzero`` as plain arrays: places have no gradient."""
+    return np.nonzero(_values(a))
+
+
+def searchsorted(
+    a: Any, v: Any, side: Any = "left", sorter: Any = None
+) -> NDArray[np.intp] | np.intp:
+    """``numpy.searchsorted`` as plain integers: places have no gradient."""
+    return np.searchsorted(_values(a), _values(v), side, sorter)
+
+
 def partition(
     a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None
 ) -> Tensor:
@@ -163,10 +187,14 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 
 
 METHODS: dict[str, Any] = {
+    "argsort": argsort,
     "compress": _compress_method,
+    "nonzero": nonzero,
+    "searchsorted": searchsorted,
 }
 
 NUMPY: dict[Any, Any] = {
+    np.argsort: argsort,
     np.choose: choose,
     np.compress: compress,
     np.delete: delete,
@@ -178,11 +206,14 @@ NUMPY: dict[Any, Any] = {
 }
 
 PUBLIC: dict[str, Any] = {
+    "argsort": argsort,
     "choose": choose,
     "compress": compress,
     "delete": delete,
     "extract": extract,
+    "nonzero": nonzero,
     "partition": partition,
+    "searchsorted": searchsorted,
     "select": select,
     "sort": sort,
     "topk": topk,
