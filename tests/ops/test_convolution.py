@@ -370,6 +370,13 @@ def test_padding_is_never_the_largest_element():
     np.testing.assert_array_equal(gradient, [[[[4, 2], [2, 1]]]])
 
 
+def test_negative_elements_are_larger_than_padding():
+    x = sg.tensor([[[-1.0, -3.0, -2.0]]], requires_grad=True)
+    out = sg.max_pool1d(x, 3, 1, 1)
+    np.testing.assert_array_equal(out.numpy(), [[[-1, -1, -2]]])
+    np.testing.assert_array_equal(out.backward([[[1.0, 10.0, 100.0]]])[x], [[[11, 0, 100]]])
+
+
 def test_nan_wins_a_window():
     x = sg.tensor([[[1.0, np.nan, 3.0, 2.0]]], requires_grad=True)
     out = sg.max_pool1d(x, 2)
