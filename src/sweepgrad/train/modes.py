@@ -184,11 +184,14 @@ class DataParallel(Mode):
         threads = self.settings.threads
         #: The gradients of each thread's part of the batch; written by that thread.
         self._parts: list[Gradients | None] = [None] * threads
-        self._barrier = Barrier(threads)
+        #: The last thread to arrive takes the step for all, then lets them go on.  One
+        #: wait in each step: with a second one, after a step taken by the first thread,
+        #: a busy machine needed twice the time.
+        self._barrier = Barrier(threads, self._step)
         self.control.barriers.append(self._barrier)
-        #: Whether to go on; decided by the first thread between the two waits and read
-        #: by all after them, so that all leave at the same step.  No other thread
-        #: looks at the stop flag: two looks could see two different answers.
+        #: Whether to go on; decided while every thread waits, so that all leave at the
+        #: same step.  No thread looks at the stop flag itself: two looks could see two
+        #: different answers.
         self._go_on = True
 
     def _epoch(self, index: int, epoch: int) -> bool:
@@ -199,15 +202,15 @@ class DataParallel(Mode):
                 self._parts[index], loss, right = self._gradients(index, mine, len(chosen))
                 self.progress[index].add(loss, right)
             self._barrier.wait()
-            if index == 0:
-                self._step()
-            self._barrier.wait()
             if not self._go_on:
                 return False
         return True
 
     def _step(self) -> None:
-        """Add the parts up in the order of the threads and take one step."""
+        """Add the parts up in the order of the threads and take one step.
+
+        Run by whichever thread arrives last; the order of the sum is the same.
+        """
         if self.control.stop:
             self._go_on = False
             return
