@@ -197,3 +197,10 @@ def test_the_array_api_names_start_from_nothing_when_asked():
     np.testing.assert_array_equal(out.sum().backward()[x], [9, 4, 2])
     with pytest.raises(sg.ShapeError, match="axis"):
         sg.cumulative_sum(sg.tensor([[1.0]]))
+
+
+def test_unwrap_adds_multiples_of_the_period():
+    x = np.array([[0.0, 2.0, 5.0, 0.5], [6.0, 0.1, 3.0, 5.5]])
+    np.testing.assert_array_equal(np.unwrap(sg.tensor(x), axis=0).numpy(), np.unwrap(x, axis=0))
+    check_gradients(np.unwrap, x)
+    check_gradients(lambda t: np.unwrap(t, period=4.5, axis=0), x)

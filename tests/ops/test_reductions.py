@@ -33,6 +33,9 @@ REDUCTIONS = {
     "nanstd": np.nanstd,
     "nanmax": np.nanmax,
     "nanmin": np.nanmin,
+    "nanmedian": np.nanmedian,
+    "nanquantile": lambda x, **k: np.nanquantile(x, 0.3, **k),
+    "nanpercentile": lambda x, **k: np.nanpercentile(x, [30, 80], **k),
 }
 AXES = [None, 0, 1, -1, (0, 1), (-1, 0)]
 
@@ -212,12 +215,19 @@ def test_positions_of_extremes_are_plain_integers():
         (np.argmax(x, axis=1), [1, 0]),
         (np.argmin(x, axis=0), [0, 1, 1]),
         (x.argmin(1), [0, 1]),
+        (np.nanargmax(x, axis=1), [1, 0]),
     ):
         assert not isinstance(got, sg.Tensor)
         np.testing.assert_array_equal(got, expected)
 
 
 # --- corners ------------------------------------------------------------------------------
+
+
+def test_the_old_names_of_the_extremes_are_the_extremes():
+    x = [1.0, 3.0, 3.0]
+    np.testing.assert_array_equal(gradient(np.amax, x), [0, 0.5, 0.5])
+    np.testing.assert_array_equal(gradient(np.amin, x), [1, 0, 0])
 
 
 def test_ties_share_the_gradient_evenly_among_all_of_them():
@@ -369,6 +379,20 @@ def test_the_gradient_at_a_nan_that_was_passed_over_is_0():
     np.testing.assert_array_equal(gradient(np.nancumsum, x[0]), [3, 0, 1])
     np.testing.assert_array_equal(gradient(np.nancumprod, x[0]), [5, 0, 1])
     np.testing.assert_array_equal(np.nanmax(sg.tensor(x), axis=1).numpy(), [3, NAN])
+    np.testing.assert_array_equal(
+        gradient(lambda t: np.nanmedian(t, axis=1), [[3.0, NAN, 1.0, 7.0], [NAN, 2.0, NAN, 4.0]]),
+        [[1, 0, 0, 0], [0, 0.5, 0, 0.5]],
+    )
+    np.testing.assert_allclose(
+        gradient(lambda t: np.nanquantile(t, 0.25, axis=1), [[3.0, NAN, 1.0, 7.0], [NAN, 2, 5, 4]]),
+        [[0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5]],
+    )
+
+
+def test_a_slice_of_nothing_but_nan_has_gradient_0():
+    with pytest.warns(RuntimeWarning, match="All-NaN"):
+        slope = gradient(np.nanmedian, [NAN, NAN])
+    np.testing.assert_array_equal(slope, [0, 0])
 
 
 # --- complex ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Cumulative operations along an axis, products, and differences.
+"""Cumulative operations along an axis, and products.
 
 Note [Products].  The gradient of a product is the product of the other factors.
 Dividing the whole product by a factor gives that only where the factor is not 0
@@ -23,9 +23,9 @@ from sweepgrad.ops.elementwise import where as choose
 from sweepgrad.ops.joining import concatenate
 from sweepgrad.ops.primitive import primitive, rule_operation
 from sweepgrad.ops.reductions import as_float
-from sweepgrad.ops.rules import axes_of, kept, plain, weak
+from sweepgrad.ops.rules import axes_of, kept, plain
 from sweepgrad.ops.shape import ravel
-from sweepgrad.tensor import Tensor, untracked
+from sweepgrad.tensor import Tensor
 
 # --- what the rules are made of -----------------------------------------------------------
 
@@ -328,88 +328,12 @@ def logcumsumexp(x: Any, axis: int | None = None) -> Tensor:
     return _logcumsumexp(*_along(as_float(x), axis, None))
 
 
-# --- differences --------------------------------------------------------------------------
-
-
-def _spread_differences(g: NDArray[Any], axis: int, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Each difference's gradient added to its later element, taken from its earlier one."""
-    result = np.zeros(shape, g.dtype)
-    if g.size:
-        result[part(g.ndim, axis, None, -1)] -= g
-        result[part(g.ndim, axis, 1, None)] += g
-    return result
-
-
-_undo_diff = rule_operation(
-    "diff_adjoint", _spread_differences, g=lambda g, axis: np.diff(g, axis=axis)
-)
-_diff = primitive(
-    "diff",
-    lambda x, axis: np.diff(x, axis=axis),
-    x=lambda g, axis, x_shape: _undo_diff(g, axis, x_shape),
-)
-
-
-def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
-    """Differences of neighbours, n times; dx is g at the later less g at the earlier one.
-
-    Args:
-        prepend, append: values or arrays to join to x along the axis first.
-
-    Raises:
-        ShapeError: if x has no axes or n is negative.
-    """
-    if type(x) is not Tensor:
-        x = np.asarray(x)
-    if x.ndim == 0 or n < 0:
-        raise ShapeError(
-            f"diff needs an operand with an axis and n >= 0, got shape {x.shape} and n={n}"
-        )
-    axis = normalize_axis_index(axis, x.ndim)
-    pieces = [_as_piece(prepend, x, axis), x, _as_piece(append, x, axis)]
-    if prepend is not None or append is not None:
-        x = concatenate([piece for piece in pieces if piece is not None], axis)
-    for _ in range(n):
-        x = _diff(x, axis)
-    return x if type(x) is Tensor else untracked(x)
-
-
-def _as_piece(value: Any, x: Any, axis: int) -> Any:
-    """What is joined to x: itself, or a number stretched to one place along the axis."""
-    if value is None or (hasattr(value, "ndim") and value.ndim):
-        return value
-    if np.ndim(plain(value)):
-        return np.asarray(value)
-    shape = list(x.shape)
-    shape[axis] = 1
-    return np.broadcast_to(weak(value, x), tuple(shape))
-
-
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
-    """Integral of y by the trapezoidal rule: sum of d (y_k + y_(k+1)) / 2; dy and dx follow.
-
-    Args:
-        x: the points, of one axis or of y's shape; by default ``dx`` apart.
-    """
-    if type(y) is not Tensor:
-        y = untracked(np.asarray(y))
-    axis = normalize_axis_index(axis, y.ndim)
-    steps = dx if x is None else diff(x, axis=-1 if np.ndim(plain(x)) == 1 else axis)
-    if x is not None and np.ndim(plain(x)) == 1:
-        steps = steps.reshape([-1 if place == axis else 1 for place in range(y.ndim)])
-    sums = y[part(y.ndim, axis, 1, None)] + y[part(y.ndim, axis, None, -1)]
-    result: Tensor = (steps * sums / 2.0).sum(axis)
-    return result
-
-
 METHODS = {"cumsum": cumsum, "cumprod": cumprod, "prod": prod}
 
 NUMPY: dict[Any, Any] = {
     np.cumsum: cumsum,
     np.cumprod: cumprod,
     np.prod: prod,
-    np.diff: diff,
-    np.trapezoid: trapezoid,
 }
 for _function in (cumulative_sum, cumulative_prod):  # NumPy 2.1
     if hasattr(np, _function.__name__):
@@ -424,6 +348,4 @@ PUBLIC = {
     "logcumsumexp": logcumsumexp,
     "cumulative_sum": cumulative_sum,
     "cumulative_prod": cumulative_prod,
-    "diff": diff,
-    "trapezoid": trapezoid,
 }

@@ -81,6 +81,8 @@ UNTRACKED_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
         np.lexsort,
         np.linalg.matrix_rank,
         np.may_share_memory,
+        np.nanargmax,
+        np.nanargmin,
         np.min_scalar_type,
         np.ndim,
         np.nonzero,

@@ -13,25 +13,28 @@ from sweepgrad.ops.arithmetic import divide, multiply, subtract
 from sweepgrad.ops.elementwise import astype
 from sweepgrad.ops.primitive import primitive
 from sweepgrad.ops.reductions import as_float, max, mean, min, sum
-from sweepgrad.ops.rules import axes_of, count_along, kept, kept_shape, plain, shared, weak
+from sweepgrad.ops.rules import axes_of, count_along, kept, plain, shared, weak
 from sweepgrad.tensor import Tensor, untracked
 
-ndarray = np.ndarray
+Axes = tuple[int, ...]
 
 
 def _quantile_forward(
-    x: NDArray[Any], q: NDArray[Any], axes: tuple[int, ...], keepdims: bool, method: str
+    x: NDArray[Any], q: NDArray[Any], axes: Axes, keepdims: bool, method: Any, skip: bool
 ) -> NDArray[Any]:
-    return np.asarray(np.quantile(x, q, axis=axes, keepdims=keepdims, method=method))  # type: ignore[call-overload]
+    quantile = np.nanquantile if skip else np.quantile
+    return np.asarray(quantile(x, q, axis=axes, keepdims=keepdims, method=method))
 
 
-def _ranks(q: Any, count: int, method: str) -> tuple[int, int, float]:
+def _ranks(q: Any, count: int, method: Any) -> tuple[int, int, float]:
     """The two ranks a quantile lies between and how far it is from the lower to the upper one.
 
     Every method of NumPy interpolates between two neighbours, so the quantile of
     the ranks themselves tells which and how.
     """
-    place = float(np.quantile(np.arange(float(count)), q, method=method))  # type: ignore[call-overload]
+    if not count:
+        return 0, 0, 0.0
+    place = float(np.quantile(np.arange(float(count)), q, method=method))
     lower = int(place)
     return lower, lower + 1 if lower + 1 < count else lower, place - lower
 
@@ -41,36 +44,51 @@ def _quantile_rule(
     ans: Any,
     x: Any,
     q: NDArray[Any],
-    axes: tuple[int, ...],
-    method: str,
+    axes: Axes,
+    method: Any,
+    skip: bool,
     x_shape: tuple[int, ...],
 ) -> Any:
     """g to the two neighbours of the quantile, each shared evenly by the elements that equal it."""
-    values, result = plain(x), None
-    count = count_along(x_shape, axes)
+    values, answers = plain(x), plain(ans)
+    ordered = _ordered(values, axes)
+    counts = np.count_nonzero(~np.isnan(ordered), axis=-1, keepdims=True)
+    if not skip:
+        counts = np.full_like(counts, ordered.shape[-1])
+    result: Any = np.zeros(x_shape, values.dtype)
     for position in np.ndindex(q.shape):
-        lower, upper, way = _ranks(q[position], count, method)
-        low, high = _at_ranks(values, axes, lower, upper)
-        missing = kept(np.isnan(plain(ans)[position]), x_shape, axes)
-        weights = shared(values, np.where(missing, np.nan, low), axes, values.dtype)
-        if way:
-            above = shared(values, np.where(missing, np.nan, high), axes, values.dtype)
-            weights = weights * (1 - way) + above * way
-        part = kept(g[position], x_shape, axes) * weights
-        result = part if result is None else result + part
-    return np.zeros(x_shape, values.dtype) if result is None else result.astype(values.dtype)
+        low, high, way = _neighbours(ordered, q[position], counts, method)
+        nothing = np.isnan(kept(answers[position], x_shape, axes))
+        shape = nothing.shape
+        # A NaN result leans on the NaNs, or where these are skipped on nothing at all.
+        instead = np.inf if skip else np.nan
+        ones = [np.where(nothing, instead, place.reshape(shape)) for place in (low, high)]
+        below, above = (shared(values, one, axes, values.dtype) for one in ones)
+        way = way.reshape(shape)
+        weights = (below * (1 - way) + above * way).astype(values.dtype)
+        result = result + kept(g[position], x_shape, axes) * weights
+    return result.astype(values.dtype)
 
 
-def _at_ranks(
-    x: NDArray[Any], axes: tuple[int, ...], lower: int, upper: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The elements of two ranks in each slice, with the reduced axes kept as 1."""
+def _ordered(x: NDArray[Any], axes: Axes) -> NDArray[Any]:
+    """Each slice along the last axis, sorted, NaN last."""
     rest = tuple(axis for axis in range(x.ndim) if axis not in axes)
-    count = count_along(x.shape, axes)
-    flat = x.transpose(rest + axes).reshape((*[x.shape[axis] for axis in rest], count))
-    ordered = np.partition(flat, (lower, upper), axis=-1)
-    shape = kept_shape(x.shape, axes)
-    return ordered[..., lower].reshape(shape), ordered[..., upper].reshape(shape)
+    lengths = [x.shape[axis] for axis in rest]
+    flat = x.transpose(rest + axes).reshape((*lengths, count_along(x.shape, axes)))
+    return np.sort(flat, axis=-1)
+
+
+def _neighbours(
+    ordered: NDArray[Any], q: Any, counts: NDArray[Any], method: Any
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The two elements of each slice that its quantile lies between, and how far from the lower."""
+    lower, upper = np.zeros_like(counts), np.zeros_like(counts)
+    way = np.zeros(counts.shape)
+    for count in np.unique(counts):
+        here = counts == count
+        lower[here], upper[here], way[here] = _ranks(q, int(count), method)
+    pick = np.take_along_axis
+    return pick(ordered, lower, -1), pick(ordered, upper, -1), way
 
 
 _quantile = primitive("quantile", _quantile_forward, x=_quantile_rule)
@@ -107,7 +125,7 @@ def quantile(
     x = as_float(a)
     axes = axes_of(axis, x.ndim)
     q = weak(plain(q), x)  # a Python number does not promote, an array does: NumPy's rule
-    return _quantile(x, np.asarray(q), axes, keepdims, method)
+    return _quantile(x, np.asarray(q), axes, keepdims, method, False)
 
 
 def percentile(
@@ -143,20 +161,20 @@ def median(
     refuse_out("median", out)
     x = as_float(a)
     axes = axes_of(axis, x.ndim)
-    return _median(x, axes, keepdims)
+    return _median(x, axes, keepdims, False)
 
 
-def _median_rule(g: Any, ans: Any, x: Any, axes: tuple[int, ...], x_shape: Any) -> Any:
+def _median_forward(x: NDArray[Any], axes: Axes, keepdims: bool, skip: bool) -> NDArray[Any]:
+    return np.asarray((np.nanmedian if skip else np.median)(x, axis=axes, keepdims=keepdims))
+
+
+def _median_rule(g: Any, ans: Any, x: Any, axes: Axes, skip: bool, x_shape: Any) -> Any:
     if not count_along(x_shape, axes):
-        return np.zeros(x_shape, plain(g).dtype)
-    return _quantile_rule(g, ans, x, np.asarray(0.5), axes, "linear", x_shape)
+        return np.zeros(x_shape, plain(x).dtype)
+    return _quantile_rule(g, ans, x, np.asarray(0.5), axes, "linear", skip, x_shape)
 
 
-_median = primitive(
-    "median",
-    lambda x, axes, keepdims: np.median(x, axis=axes, keepdims=keepdims),
-    x=_median_rule,
-)
+_median = primitive("median", _median_forward, x=_median_rule)
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Tensor:
@@ -207,6 +225,58 @@ def _aligned(weights: Any, shape: tuple[int, ...], axis: Any) -> Any:
     return np.broadcast_to(weights.transpose(order).reshape(lengths), shape)
 
 
+# --- passing over NaN -----------------------------------------------------------------------
+
+
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Tensor:
+    """Quantiles of what is not NaN; the gradient at a NaN is 0.  Otherwise as :func:`quantile`."""
+    refuse_out("nanquantile", out)
+    refuse("nanquantile", "weights", weights, "sort, and interpolate in the cumulated weights")
+    x = as_float(a)
+    q = weak(plain(q), x)
+    return _quantile(x, np.asarray(q), axes_of(axis, x.ndim), keepdims, method, True)
+
+
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Tensor:
+    """Quantiles of what is not NaN, with q in [0, 100]; otherwise as :func:`nanquantile`."""
+    refuse("nanpercentile", "weights", weights, "sort, and interpolate in the cumulated weights")
+    share = q / 100 if type(q) in (int, float) else np.asarray(plain(q)) / 100
+    return nanquantile(a, share, axis, out, overwrite_input, method, keepdims)
+
+
+def nanmedian(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Tensor:
+    """The median of what is not NaN; the gradient at a NaN is 0.  Otherwise as :func:`median`."""
+    refuse_out("nanmedian", out)
+    x = as_float(a)
+    return _median(x, axes_of(axis, x.ndim), keepdims, True)
+
+
 METHODS: dict[str, Any] = {}
 
 NUMPY: dict[Any, Any] = {
@@ -215,6 +285,9 @@ NUMPY: dict[Any, Any] = {
     np.median: median,
     np.ptp: ptp,
     np.average: average,
+    np.nanquantile: nanquantile,
+    np.nanpercentile: nanpercentile,
+    np.nanmedian: nanmedian,
 }
 
 PUBLIC = {
@@ -223,4 +296,7 @@ PUBLIC = {
     "median": median,
     "ptp": ptp,
     "average": average,
+    "nanquantile": nanquantile,
+    "nanpercentile": nanpercentile,
+    "nanmedian": nanmedian,
 }

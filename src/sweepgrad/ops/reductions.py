@@ -343,7 +343,9 @@ NUMPY: dict[Any, Any] = {
     np.var: var,
     np.std: std,
     np.max: max,
+    np.amax: max,
     np.min: min,
+    np.amin: min,
     np.argmax: argmax,
     np.argmin: argmin,
 }
