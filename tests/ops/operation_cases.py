@@ -111,6 +111,7 @@ def _layouts(array: np.ndarray) -> dict[str, np.ndarray]:
         "every other element": spaced,
         "negative strides": backwards,
         "read-only": constant,
+        "swapped bytes": array.astype(array.dtype.newbyteorder()),
     }
 
 
@@ -131,7 +132,8 @@ def _value_and_gradients(one: Case, arrays: Any) -> tuple[np.ndarray, list[np.nd
     gradients = out.backward(np.linspace(0.5, 1.5, out.size).reshape(out.shape))
     results = []
     for leaf, array in zip(leaves, arrays, strict=True):
-        gradient = gradients.get(leaf, np.zeros(array.shape))
+        gradient = gradients.get(leaf, np.zeros(array.shape, array.dtype))
+        assert gradient.dtype == array.dtype
         assert gradient.flags.c_contiguous
         assert gradient.flags.writeable
         assert not np.may_share_memory(gradient, out._data)

@@ -141,6 +141,8 @@ def cov(
         y: more variables.
         rowvar: False when each column is a variable.
         bias, ddof: divide by the number of observations, or that minus ``ddof``.
+
+    Dtypes: the operands'; NumPy gives float64 for float32 as well.
     """
     refuse("cov", "fweights", fweights, "repeat the observations with np.repeat")
     refuse("cov", "aweights", aweights, "weigh the observations yourself before the product")
@@ -164,7 +166,10 @@ def _variables(m: Any, rowvar: bool) -> Any:
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    """``numpy.corrcoef``: the covariance over the product of the standard deviations."""
+    """``numpy.corrcoef``: the covariance over the product of the standard deviations.
+
+    Dtypes: as for :func:`cov`.
+    """
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return c / c
@@ -183,7 +188,10 @@ def polyval(p: Any, x: Any) -> Any:
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
-    """``numpy.vander``: the powers of a vector's elements as columns."""
+    """``numpy.vander``: the powers of a vector's elements as columns.
+
+    Dtypes: the operand's; NumPy gives float64 for float32 as well.
+    """
     shape = shape_of(x)
     if len(shape) != 1:
         raise ShapeError(f"vander of shape {shape}; it takes a vector")

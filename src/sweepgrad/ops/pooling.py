@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweepgrad.errors import ShapeError
+from sweepgrad.errors import DtypeError, ShapeError
 from sweepgrad.ops.arguments import shape_of
 from sweepgrad.ops.declare import operand
 from sweepgrad.ops.indexing import getitem
@@ -54,7 +54,9 @@ def _places(x: NDArray[Any], geometry: Geometry, name: str) -> tuple[NDArray[Any
     """For each window, where along each spatial axis its first largest element is."""
     ndim = len(geometry.kernel)
     lengths = x.shape[x.ndim - ndim :]
-    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    if x.dtype.kind == "c":
+        raise DtypeError(f"{name} of dtype {x.dtype}: complex numbers have no largest; pool np.abs")
+    lowest = -np.inf if x.dtype.kind == "f" else False if x.dtype == bool else np.iinfo(x.dtype).min
     chosen = _flat_windows(x, geometry, lowest).argmax(axis=-1)
     if any(pair != (0, 0) for pair in geometry.padding):
         inside = _flat_windows(np.ones(lengths, bool), geometry, False)
