@@ -166,7 +166,8 @@ class Node(weakref.ref[Any]):
     def __repr__(self) -> str:
         if self.graph is None:
             return f"<leaf {self.id}>"
-        name = self.rule.name if self.rule is not None else "without a rule"
+        rule = self.rule  # one look: the backward that claimed the node may take it now
+        name = rule.name if rule is not None else "without a rule"
         return f"<node {self.id} {name}>"
 
     @property
