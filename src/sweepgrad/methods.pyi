@@ -4,7 +4,7 @@ Imported while type checking only.  Signatures follow NumPy's methods; the
 operations themselves, with their docstrings, are in :mod:`sweepgrad.ops`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,16 @@ Axis = int | tuple[int, ...] | None
 
 class InstalledMethods:
     """The base of ``Tensor`` as a type checker sees it."""
+
+    # --- NumPy's protocols ---
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any: ...
+    def __array_function__(
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any: ...
 
     # --- operators ---
     def __add__(self, other: Any) -> Tensor: ...

@@ -358,18 +358,6 @@ class Tensor(InstalledMethods):
             return np.array(self._data, dtype=dtype)
         return self.numpy()
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return dispatch.ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(
-        self,
-        func: Callable[..., Any],
-        types: object,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        return dispatch.function(func, args, kwargs)
-
     def __setitem__(self, index: object, value: object) -> NoReturn:
         raise TensorTypeError(
             "a tensor is not written into, because its value may be saved for a backward; "

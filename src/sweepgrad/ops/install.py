@@ -57,7 +57,7 @@ from sweepgrad.ops import (
     trigonometric,
     updates,
 )
-from sweepgrad.ops.numpy_protocol import FUNCTIONS, UFUNCS, array_ufunc
+from sweepgrad.ops.numpy_protocol import FUNCTIONS, UFUNCS, array_function, array_ufunc
 from sweepgrad.tensor import Tensor
 
 CHAPTERS: tuple[Any, ...] = (
@@ -106,6 +106,7 @@ CHAPTERS: tuple[Any, ...] = (
 def install() -> None:
     """Install every chapter's methods and NumPy functions; running it again changes nothing."""
     Tensor.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]
+    Tensor.__array_function__ = array_function  # type: ignore[method-assign]
     for chapter in CHAPTERS:
         for name, operation in chapter.METHODS.items():
             setattr(Tensor, name, operation)

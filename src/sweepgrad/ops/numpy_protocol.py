@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from sweepgrad import dispatch
 from sweepgrad.errors import NoGradientRuleError
 from sweepgrad.graph import is_recording
 from sweepgrad.ops.ufunc_methods import UFUNC_METHODS, outer, with_keywords
@@ -101,7 +100,7 @@ UNTRACKED_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
 )
 
 
-def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """``Tensor.__array_ufunc__``; installed on the class, so that NumPy calls it directly."""
     if not kwargs and method == "__call__":
         operation = UFUNCS.get(ufunc)
@@ -147,8 +146,14 @@ def _ufunc_method(
     return on_arrays(name, getattr(function, method), inputs, kwargs)
 
 
-def function(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``Tensor.__array_function__``."""
+def array_function(
+    self: Any,
+    func: Callable[..., Any],
+    types: object,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """``Tensor.__array_function__``; installed on the class, so that NumPy calls it directly."""
     operation = FUNCTIONS.get(func)
     if operation is not None:
         return operation(*args, **kwargs)
@@ -198,6 +203,3 @@ def _wrap(value: Any) -> Any:
     if type(value) in (tuple, list):
         return type(value)(_wrap(item) for item in value)
     return value
-
-
-dispatch.function = function
