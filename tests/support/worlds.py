@@ -28,7 +28,7 @@ class World:
         self.side = self.w * 3.0
         self.third = self.w * 7.0
         self.tips = [self.trunk * 5.0, self.trunk * 6.0]
-        self.losses = [self.trunk * 11.0, self.side * 13.0]
+        self.losses = [self.trunk * 11.0, self.side * 13.0, self.trunk * 12.0]
 
 
 def with_rule(x, backward):
@@ -108,6 +108,16 @@ def backward(world):
     return gradient(world.trunk * 19.0, world)
 
 
+def backward_of_loss(world):
+    """As two threads do that share a trunk and have computed their losses already."""
+    loss = world.losses[0]
+    return "gone" if loss is None else gradient(loss, world)
+
+
+def backward_of_other_loss(world):
+    return gradient(world.losses[2], world)
+
+
 def backward_of_side(world):
     side = world.side
     return "gone" if side is None else gradient(side * 19.0, world)
@@ -165,6 +175,8 @@ OPERATIONS = {
         drop_side_loss,
         drop_all_of_side,
         backward,
+        backward_of_loss,
+        backward_of_other_loss,
         backward_of_side,
         backward_retained,
         backward_joined,
