@@ -338,7 +338,7 @@ def test_a_fault_of_a_policy_is_the_tools():
         def describe(self):
             return "broken"
 
-    with pytest.raises(ExplorerError, match="the policy failed"):
+    with pytest.raises(ExplorerError, match="the policy or the notes failed"):
         explore(crossed, policy=Broken())
 
 

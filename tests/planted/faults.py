@@ -173,6 +173,18 @@ def claim_in_two_steps():
     return patched(engine, "_ancestors", ancestors)
 
 
+def rule_looked_at_twice():
+    """A message looks whether a node has a rule and then at the rule, which is gone by then."""
+
+    def described(self):
+        if self.graph is None:
+            return f"<leaf {self.id}>"
+        name = self.rule.name if self.rule is not None else "without a rule"
+        return f"<node {self.id} {name}>"
+
+    return patched(Node, "__repr__", described)
+
+
 def count_outside_the_lock():
     """The parent's count of children is read before its lock is taken and stored after."""
     shipped = register.register_one
@@ -224,6 +236,7 @@ FAULTS = {
         holder_looks_before_it_counts,
         drops_move_before_the_forwarding,
         claim_in_two_steps,
+        rule_looked_at_twice,
         count_outside_the_lock,
         registered_in_a_merged_graph,
         locks_kept_in_a_forked_child,

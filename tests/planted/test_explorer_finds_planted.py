@@ -102,6 +102,11 @@ SHOWN_BY = {
         "exception",
         "has its rule until its claimer runs it",
     ),
+    "rule_looked_at_twice": (
+        lambda: pair(worlds.backward_of_loss, worlds.backward_of_other_loss),
+        "exception",
+        "has no attribute 'name'",
+    ),
     "count_outside_the_lock": (
         lambda: pair(worlds.operate, worlds.operate),
         "invariant",

@@ -141,7 +141,9 @@ def _raise_fault(error: BaseException | None) -> None:
     assert error is not None
     if isinstance(error, ExplorerError) or not isinstance(error, Exception):
         raise error
-    raise ExplorerError(f"the policy failed: {type(error).__name__}: {error}") from error
+    raise ExplorerError(
+        f"the policy or the notes failed: {type(error).__name__}: {error}"
+    ) from error
 
 
 def _outcome(recorder: Recorder | None) -> Outcome:

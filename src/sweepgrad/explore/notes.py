@@ -117,7 +117,11 @@ def describe(what: object) -> str:
         return "its end" if what.owner is None else f"the end of {what.owner}"
     if isinstance(what, Tensor):
         return f"tensor of shape {what.shape}"
-    text = _ADDRESS.sub("", repr(what))  # an address is another one in each run
+    try:
+        text = repr(what)
+    except Exception:  # half-made, or the program's own repr is at fault
+        return f"a {type(what).__name__}"
+    text = _ADDRESS.sub("", text)  # an address is another one in each run
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -368,7 +368,11 @@ class Switchboard:
     def _note(self, me: ModelThread, kind: str, what: object) -> None:
         assert self.watcher is not None
         self.current = None  # looking at an object must not be a step of its own
-        self.watcher.note(me, kind, what)
+        try:
+            self.watcher.note(me, kind, what)
+        except BaseException as error:
+            self.error = error
+            self.stop("fault")
         self.current = me
 
     def _go_on(self, me: ModelThread | None) -> None:

@@ -30,12 +30,15 @@ from sweepgrad.graph.registry import NodeRegistry
 from sweepgrad.tensor import Tensor
 
 #: Slots that tell apart what can be touched of one node, graph or tensor.
-_CHILDREN, _GRAPH, _FORWARD, _DATA, _HANDLE, _OTHER = 1, 2, 3, 4, 5, 6
+_CHILDREN, _GRAPH, _FORWARD, _DATA, _HANDLE, _RULE, _SAVED, _PARENTS, _OTHER = range(1, 10)
 
 #: The fields that are read or written without a lock: (class, field, slot).
 FIELDS: tuple[tuple[type, str, int], ...] = (
     (Node, "children", _CHILDREN),
     (Node, "graph", _GRAPH),
+    (Node, "rule", _RULE),
+    (Node, "saved", _SAVED),
+    (Node, "parents", _PARENTS),
     (Graph, "forward", _FORWARD),
 )
 
@@ -43,8 +46,6 @@ FIELDS: tuple[tuple[type, str, int], ...] = (
 #: They share one slot of their object, which only makes the reduction weaker.
 DEEP: tuple[tuple[type, str, int], ...] = (
     (Node, "claim", _OTHER),
-    (Node, "parents", _OTHER),
-    (Node, "saved", _OTHER),
     (NodeRegistry, "nodes", _OTHER),
     (NodeRegistry, "tips", _OTHER),
     (NodeRegistry, "saved_bytes", _OTHER),
