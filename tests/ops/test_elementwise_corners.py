@@ -346,6 +346,11 @@ def test_clip_passes_the_gradient_inside_and_on_the_bounds():
     np.testing.assert_array_equal(gradient(lambda t: np.clip(t, min=0), x), [0, 1, 1, 1, 1])
 
 
+def test_bounds_of_clip_come_under_one_name():
+    with pytest.raises(ValueError, match="not some of each"):
+        np.clip(sg.tensor([1.0]), 0, 1, min=0)
+
+
 def test_clip_with_bounds_the_wrong_way_round_is_the_upper_bound():
     x, low, high = gradient(np.clip, [0.0, 5.0], [2.0, 2.0], [1.0, 1.0])
     np.testing.assert_array_equal(np.clip(sg.tensor([0.0, 5.0]), 2, 1).numpy(), [1, 1])

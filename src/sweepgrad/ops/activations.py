@@ -163,7 +163,7 @@ def _gelu_tanh_rule(g: Any, x: Any) -> Any:
 
 
 _gelu_tanh = unary(
-    "gelu",
+    "gelu_tanh",
     lambda x: 0.5 * x * (1 + _tanh_part(np.clip(x, -_TANH_END, _TANH_END))),
     _gelu_tanh_rule,
 )

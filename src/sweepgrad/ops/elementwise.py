@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from sweepgrad.errors import TensorTypeError
+from sweepgrad.errors import SettingError, TensorTypeError
 from sweepgrad.ops.arguments import refuse, refuse_out
 from sweepgrad.ops.declare import binary, fit
 from sweepgrad.ops.primitive import primitive
@@ -145,12 +145,16 @@ def clip(
 
     Raises:
         NoGradientRuleError: for ``out=``.
+        SettingError: for bounds under both names.
     """
     refuse_out("clip", out)
-    low, high = (a_min if min is None else min), (a_max if max is None else max)
-    if type(low) in _NUMBERS and type(high) in _NUMBERS:
-        return _clip(x, weak(low, x), weak(high, x))
-    return _clip(x, weak(low, x, high), weak(high, x, low))
+    if min is not None or max is not None:
+        if a_min is not None or a_max is not None:
+            raise SettingError("clip takes a_min and a_max, or min and max; not some of each")
+        a_min, a_max = min, max
+    if type(a_min) in _NUMBERS and type(a_max) in _NUMBERS:
+        return _clip(x, weak(a_min, x), weak(a_max, x))
+    return _clip(x, weak(a_min, x, a_max), weak(a_max, x, a_min))
 
 
 _nan_to_num = primitive(
