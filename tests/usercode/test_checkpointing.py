@@ -175,9 +175,12 @@ def test_arguments_that_depend_on_each_other_are_counted_once_each():
 
 def test_several_results_tuples_and_other_values_pass_through():
     x, y = leaf(2.0), leaf(5.0)
-    product, name, total = sg.checkpoint(
-        lambda x, y: (*ProductAndSum.apply(x, y), "name")[::2] + (x + y,), x, y
-    )
+
+    def region(x, y):
+        product, _ = ProductAndSum.apply(x, y)
+        return product, "name", x + y
+
+    product, name, total = sg.checkpoint(region, x, y)
     assert name == "name"
     grads = (product * product * total).backward()
     assert (float(grads[x]), float(grads[y])) == (800.0, 380.0)
@@ -430,19 +433,19 @@ def test_a_leaf_that_the_region_makes_and_drops_is_its_own():
 
 
 def test_threads_share_parameters_and_checkpoint_each_its_own_forward(baseline, busy_switching):
-    weights, layers = make_layers(9)
-    x = np.ones((3, 4))
-    first = leaf(x)
-    expected = in_turn(layers, first).sum().backward()
+    def compare():
+        weights, layers = make_layers(9)
+        x = np.ones((3, 4))
+        expected = in_turn(layers, leaf(x)).sum().backward()
 
-    def worker(index):
-        for _ in range(10):
-            h = leaf(x)
-            grads = sg.checkpoint_sequential(layers, h).sum().backward()
-            assert all(grads[w].tobytes() == expected[w].tobytes() for w in weights)
+        def worker(index):
+            for _ in range(10):
+                grads = sg.checkpoint_sequential(layers, leaf(x)).sum().backward()
+                assert all(grads[w].tobytes() == expected[w].tobytes() for w in weights)
 
-    repeat(worker, 4)
-    del first, expected, weights, layers
+        repeat(worker, 4)
+
+    compare()
 
 
 def test_a_region_stays_in_its_runtime():

@@ -310,7 +310,7 @@ class _Check:
             weight = seed[index]
             for position, gradient in enumerate(found):
                 whole = slopes[position]
-                slope = whole.reshape(*whole.shape[:2], -1)[:, :, flat]
+                slope = whole.reshape(*whole.shape[:2], result.size)[:, :, flat]
                 expected = _pairing(slope, weight).reshape(leaves[position].shape)
                 given = np.zeros_like(expected) if gradient is None else gradient
                 self._note(given, expected, (place, index, self.checked[position]), worst)
