@@ -285,6 +285,21 @@ def test_std_of_a_constant_has_gradient_0():
     )
 
 
+def test_std_of_a_constant_whose_mean_is_rounded_has_gradient_0_too():
+    """The mean of three times 0.1 is not 0.1."""
+    assert np.std([0.1, 0.1, 0.1]) != 0
+    np.testing.assert_array_equal(gradient(np.std, [0.1, 0.1, 0.1]), [0, 0, 0])
+    np.testing.assert_array_equal(gradient(np.nanstd, [0.1, 0.1, NAN, 0.1]), [0, 0, 0, 0])
+    np.testing.assert_array_equal(
+        gradient(lambda t: np.std(t, axis=1, ddof=1), [[0.1, 0.1, 0.1], [1.0, 2.0, 3.0]]),
+        [[0, 0, 0], [-0.5, 0, 0.5]],
+    )
+    leaf = sg.tensor([0.1, 0.1, 0.1], requires_grad=True)
+    np.testing.assert_array_equal(np.std(leaf).backward(INF)[leaf], [0, 0, 0])
+    z = sg.tensor([1 + 2j, 1 + 2j], requires_grad=True)
+    np.testing.assert_array_equal(np.std(z).backward()[z], [0, 0])
+
+
 def test_var_of_one_element_has_gradient_0_and_without_freedom_it_is_nan():
     np.testing.assert_array_equal(gradient(np.var, [3.0]), [0])
     with np.errstate(all="ignore"), pytest.warns(RuntimeWarning, match="freedom"):

@@ -134,9 +134,21 @@ _var = primitive(
 )
 
 
+def _is_constant(x: Any, axis: Any, keepdims: bool, where: Any = True) -> NDArray[np.bool_]:
+    """Whether all elements of a slice are equal.
+
+    That its std is 0 would not do: the mean of three times 0.1 is not 0.1, and the
+    gradient of the std of that rounding error is as large as any.
+    """
+    x = plain(x)
+    high = np.max(x, axis=axis, keepdims=keepdims, initial=-np.inf, where=where)
+    low = np.min(x, axis=axis, keepdims=keepdims, initial=np.inf, where=where)
+    return np.asarray(high == low)
+
+
 def _std_rule(g: Any, ans: Any, x: Any, axis: Any, ddof: float, x_shape: Any) -> Any:
     ans = kept(ans, x_shape, axis)
-    constant = np.equal(plain(ans), 0)
+    constant = _is_constant(x, axis, True) & ~np.isnan(plain(ans))
     slope = kept(g, x_shape, axis) / np.where(constant, 1, ans)
     slope = np.where(constant, 0.0, _over_freedom(slope, x_shape, axis, ddof))
     return slope * _centred(x, axis)
@@ -204,7 +216,7 @@ def std(
     if where is None:
         return _std(x, axis, ddof, keepdims)
     squared = _var_where(x, axis, ddof, keepdims, where)
-    constant = np.equal(plain(squared), 0)
+    constant = _is_constant(x, axis, keepdims, plain(where)) & ~np.isnan(plain(squared))
     result: Tensor = choose(constant, 0.0, sqrt(choose(constant, 1.0, squared)))
     return result
 
