@@ -48,11 +48,11 @@ def conjugate_gradients(point: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    start = np.array([0.5, 0.8, 0.7, 1.3])
+    start = np.array([-1.2, 1.0, 0.7])
     minimum = newton(start)
     np.testing.assert_allclose(minimum, 1.0, rtol=1e-8)
 
-    b = np.arange(1.0, 5.0)
+    b = np.array([1.0, -2.0, 3.0])
     direct = np.linalg.solve(sg.hessian(rosenbrock)(minimum), b)
     np.testing.assert_allclose(conjugate_gradients(minimum, b), direct, rtol=1e-6)
     print("conjugate gradients on Hessian-vector products agree with the full Hessian")

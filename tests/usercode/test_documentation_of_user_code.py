@@ -1,0 +1,24 @@
+"""The programs in the documentation pages about user code run, and hold what they assert."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGES = Path(__file__).resolve().parents[2] / "docs"
+NAMES = ("custom-operations", "hooks", "checkpointing", "higher-order", "anomaly", "gradcheck")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_programs_of_the_page_run(name):
+    page = (PAGES / f"{name}.md").read_text()
+    programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    namespace = {}
+    for program in programs:
+        exec(compile(program, f"{name}.md", "exec"), namespace)
+    assert programs
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_states_its_threading_promise(name):
+    assert "## Threading promise" in (PAGES / f"{name}.md").read_text()
