@@ -3,6 +3,9 @@
 See README.md for the promise, docs/ for the reasons.
 """
 
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
+
 from sweepgrad import nn, optim
 from sweepgrad.autograd import (
     Context,
@@ -136,3 +139,10 @@ __all__ = [
     "value_and_grad",
 ]
 __all__.extend(operations())
+
+
+def __getattr__(name: str) -> _ModuleType:
+    """``sweepgrad.explore`` is imported when first used, because it needs an extra."""
+    if name == "explore":
+        return _import_module("sweepgrad.explore")
+    raise AttributeError(f"module 'sweepgrad' has no attribute {name!r}")
