@@ -137,6 +137,12 @@ def test_importing_the_library_needs_no_greenlet():
     assert "greenlet" not in run_fresh("import sweepgrad, sys; print(*sorted(sys.modules))")
 
 
+def test_the_explorer_is_an_attribute_of_the_library_when_asked_for():
+    text = run_fresh("import sweepgrad as sg; print(sg.explore.explore.__name__)")
+
+    assert text.strip() == "explore"
+
+
 def test_a_missing_greenlet_is_explained():
     text = run_fresh(
         "import sys; sys.modules['greenlet'] = None\n"

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 
 from sweepgrad.graph import engine, fork, locator, register, section, sweeper
 from sweepgrad.graph.locator import Graph, GraphLocator, find, move_drops
-from sweepgrad.graph.node import Node
+from sweepgrad.graph.node import FREED, Node
 from sweepgrad.graph.registry import NodeRegistry
 
 
@@ -76,18 +76,10 @@ def rules_under_the_lock():
 
     def claim(*args):
         claimed = shipped(*args)
-        claimed.steps = iter(
-            [
-                (node, _run_early(rule), saved, parents)
-                for node, rule, saved, parents in claimed.steps
-            ]
-        )
+        for node in claimed.plain or ():
+            if node.rule.name == "ruled":
+                node.rule.backward(1.0)
         return claimed
-
-    def _run_early(rule):
-        if rule.name == "ruled":
-            rule.backward(1.0)
-        return rule
 
     return patched(engine, "_claim", claim)
 
@@ -127,17 +119,25 @@ def drop_tries_before_it_appends():
 def holder_looks_before_it_counts():
     """Whoever frees a child looks at the parent's handle first and lowers its count second."""
 
-    def let_go(self, node, childless):
-        for parent in node.parents:
-            if parent.id in self.nodes:
-                alive = parent() is not None
-                parent.children -= 1
-                if not parent.children:
-                    self.tips += 1
-                    if not alive:
-                        childless.append(parent)
+    def reclaim(self, node, garbage):
+        stack = [(node, node() is not None)]
+        while stack:
+            node, alive = stack.pop()
+            if node.children or alive or self.nodes.pop(node.id, None) is None:
+                continue
+            garbage.append(node)
+            node.claim = FREED
+            self.tips -= 1
+            self.saved_bytes -= node.nbytes
+            for parent in node.parents:
+                if parent.id in self.nodes:
+                    alive = parent() is not None
+                    parent.children -= 1
+                    if not parent.children:
+                        self.tips += 1
+                        stack.append((parent, alive))
 
-    return patched(NodeRegistry, "_let_go_of_parents", let_go)
+    return patched(NodeRegistry, "reclaim", reclaim)
 
 
 def drops_move_before_the_forwarding():

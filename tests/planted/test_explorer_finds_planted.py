@@ -100,7 +100,7 @@ SHOWN_BY = {
     "claim_in_two_steps": (
         lambda: pair(worlds.backward, worlds.backward),
         "exception",
-        "has its rule until its claimer runs it",
+        "has no attribute 'backward'",
     ),
     "rule_looked_at_twice": (
         lambda: pair(worlds.backward_of_loss, worlds.backward_of_other_loss),
