@@ -34,21 +34,21 @@ def _convert(part: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _cut(
-    g: Any, which: tuple[int, ...], axis: int, bounds: list[int], dtypes: list[Any]
+    g: Any, which: Sequence[int], axis: int, lengths: list[int], dtypes: list[Any]
 ) -> list[Any]:
     before = (slice(None),) * (axis % g.ndim)
+    stops = list(itertools.accumulate(lengths))
     return [
-        _convert(g[(*before, slice(bounds[index], bounds[index + 1]))], dtypes[index])
+        _convert(g[(*before, slice(stops[index] - lengths[index], stops[index]))], dtypes[index])
         for index in which
     ]
 
 
-def _bounds(arrays: list[NDArray[Any]], axis: int, dtype: Any, casting: Any) -> tuple[Any, ...]:
-    lengths = [array.shape[axis] for array in arrays]
-    return axis, list(itertools.accumulate(lengths, initial=0)), [a.dtype for a in arrays]
+def _extents(arrays: list[NDArray[Any]], axis: int, dtype: Any, casting: Any) -> tuple[Any, ...]:
+    return axis, [array.shape[axis] for array in arrays], [array.dtype for array in arrays]
 
 
-_concatenate = variadic("concatenate", _joined, _cut, _bounds)
+_concatenate = variadic("concatenate", _joined, _cut, _extents)
 
 
 def _items(arrays: Any, function: str) -> list[Any]:
@@ -79,7 +79,7 @@ def concatenate(
     return _concatenate(items, axis, dtype, "same_kind" if casting is None else casting)
 
 
-def _layers(g: Any, which: tuple[int, ...], axis: int, dtypes: list[Any]) -> list[Any]:
+def _layers(g: Any, which: Sequence[int], axis: int, dtypes: list[Any]) -> list[Any]:
     before = (slice(None),) * (axis % g.ndim)
     return [_convert(g[(*before, index)], dtypes[index]) for index in which]
 

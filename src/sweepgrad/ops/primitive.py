@@ -265,29 +265,42 @@ def variadic(
         forward: ``forward(arrays, *constants)`` gives the result.
         backward: ``backward(g, which, *saved)`` gives the gradients of the
             operands whose indices are in ``which``, in that order.
-        save: ``save(arrays, *constants)`` gives what backward needs; no
-            differentiable values, since their place in the graph is not kept.
+        save: ``save(arrays, *constants)`` gives what backward needs: shapes,
+            dtypes and the like.  No values, since their place in the graph and
+            their bytes are not kept.
     """
 
-    def run(g: Any, which: tuple[int, ...], *saved: Any) -> Any:
+    def run(g: Any, which: Sequence[int], *saved: Any) -> Any:
         gradients = backward(g, which, *saved)
         return gradients[0] if len(which) == 1 else gradients
 
     def apply(tensors: Sequence[Any], *constants: Any) -> Tensor:
-        arrays = [t._data if type(t) is Tensor else operand(t) for t in tensors]
+        arrays: list[NDArray[Any]] = []
+        parents: list[Node] = []
+        which: list[int] = []
+        for index, t in enumerate(tensors):
+            if type(t) is Tensor:
+                arrays.append(t._data)
+                if t._node is not None:
+                    parents.append(t._node)
+                    which.append(index)
+            else:
+                arrays.append(operand(t))
         try:
-            out = np.asarray(forward(arrays, *constants))
+            out = forward(arrays, *constants)
         except ValueError as error:
             raise described(error, name, arrays) from error
         result = new_tensor(Tensor)
-        result._data = out
+        result._data = out if type(out) is ndarray else np.asarray(out)
         result._node = None
-        nodes = [t._node if type(t) is Tensor else None for t in tensors]
-        which = tuple(index for index, node in enumerate(nodes) if node is not None)
-        if which and is_recording():
-            parents = [node for node in nodes if node is not None]
+        if parents and is_recording():
             saved = (which, *save(arrays, *constants))
-            register(result, parents, rule, saved)
+            if len(parents) == 1:
+                result._node = register_one(result, parents[0], rule, saved, 0)
+            elif len(parents) == 2:
+                result._node = register_two(result, parents[0], parents[1], rule, saved, 0)
+            else:
+                result._node = register_many(result, parents, rule, saved, 0)
         return result
 
     rule = Rule(name, run)
