@@ -229,7 +229,7 @@ def test_a_backward():
             assert result[scene.x].item() == 72.0
 
     places = interrupt_everywhere(Scene, lambda s: s.c.backward(ONE), check)
-    for function in ("_claim", "_ancestors", "_run", "let_go", "remove_closed"):
+    for function in ("_claim", "_ancestors", "_run_plain", "let_go", "remove_closed"):
         assert any(function in place for place in places), function
 
 

@@ -85,7 +85,10 @@ def fit(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     The gradient of broadcasting is the sum over the axes it added or stretched.
     """
     have = gradient.shape
-    if have != shape:
+    if shape and have[1:] == shape and type(gradient) is ndarray:
+        # One axis in front, as where a bias was added to a batch: the most frequent case.
+        gradient = np.add.reduce(gradient, axis=0)
+    elif have != shape:
         extra = len(have) - len(shape)
         axes = tuple(range(extra)) + tuple(
             axis + extra
@@ -95,7 +98,7 @@ def fit(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         if axes:
             gradient = gradient.sum(axis=axes)
         gradient = gradient.reshape(shape)
-    if gradient.dtype != dtype:
+    if gradient.dtype is not dtype and gradient.dtype != dtype:
         if dtype.kind != "c" and gradient.dtype.kind == "c":
             gradient = gradient.real
         gradient = gradient.astype(dtype)
@@ -168,10 +171,14 @@ _PICKS: dict[tuple[str, ...], Callable[[Any, Any, Any], tuple[Any, ...]]] = {
 }
 
 
-class _Variant:
-    """A rule for one choice of tracked operands of a binary operation."""
+#: Which operands' gradients are to be fitted, added up.
+_CODES = {"x": 1, "y": 2}
 
-    __slots__ = ("beside_scalar", "count", "fitted", "pick", "plain")
+
+class _Variant:
+    """The rules for one choice of tracked operands of a binary operation."""
+
+    __slots__ = ("beside_scalar", "count", "pick", "plain", "rules")
 
     def __init__(self, name: str, rules: dict[str, Backward], tracked: tuple[str, ...]) -> None:
         names = [
@@ -181,22 +188,32 @@ class _Variant:
         #: How many arrays are saved, and how many where the other operand is a Python scalar.
         self.count = len(names)
         self.beside_scalar = len({"ans", *tracked}.intersection(names))
-        roles = tuple(_role(need, tracked) for need in names)
-        parts = []
-        fitted_parts = []
-        for index, operand_name in enumerate(tracked):
-            rule = rules[operand_name]
-            positions = tuple(names.index(need) for need in wants(rule))
+        #: The rule, by which of the tracked operands are fitted (see _CODES).
+        most = sum(_CODES[operand_name] for operand_name in tracked)
+        self.rules = {
+            code: _fitted_rule(name, rules, tracked, names, code)
+            for code in range(4)
+            if code | most == most
+        }
+        self.plain = self.rules[0]
+
+
+def _fitted_rule(
+    name: str, rules: dict[str, Backward], tracked: tuple[str, ...], names: list[str], code: int
+) -> Rule:
+    """The rule where the operands in ``code`` are fitted, shape and dtype of each saved last."""
+    roles = [_role(need, tracked) for need in names]
+    parts = []
+    for operand_name in tracked:
+        rule = rules[operand_name]
+        positions = tuple(names.index(need) for need in wants(rule))
+        if code & _CODES[operand_name]:
+            spec = len(roles)
+            roles += [None, None]
+            parts.append((_fitting(rule), (spec, spec + 1, *positions)))
+        else:
             parts.append((rule, positions))
-            spec = len(names) + 2 * index
-            fitted_parts.append((_fitting(rule), (spec, spec + 1, *positions)))
-        self.plain = Rule(name, combine(tuple(parts), len(names)), roles, tuple(parts))
-        self.fitted = Rule(
-            name,
-            combine(tuple(fitted_parts), len(names) + 2 * len(tracked)),
-            roles + (None,) * (2 * len(tracked)),
-            tuple(fitted_parts),
-        )
+    return Rule(name, combine(tuple(parts), len(roles)), tuple(roles), tuple(parts))
 
 
 def _role(need: str, tracked: Sequence[str]) -> int | None:
@@ -213,30 +230,22 @@ def _fitting(rule: Backward) -> Backward:
 
 
 def combine(parts: tuple[tuple[Backward, tuple[int, ...]], ...], count: int) -> Backward:
-    """One function for the parents' rules: the rule itself, or one that returns a tuple."""
-    straight = tuple(range(count))
-    if len(parts) == 1:
-        rule, positions = parts[0]
-        if positions == straight:
-            return rule
+    """One function for the parents' rules: the rule itself, or one that returns a tuple.
 
-        def single(g: Any, *saved: Any) -> Any:
-            return rule(g, *[saved[position] for position in positions])
-
-        return single
-    if len(parts) == 2:
-        (first, first_takes), (second, second_takes) = parts
-        if count == 2 and first_takes == (1,) and second_takes == (0,):
-            return lambda g, x, y: (first(g, y), second(g, x))
-        if count == 0:
-            return lambda g: (first(g), second(g))
-
-    def several(g: Any, *saved: Any) -> tuple[Any, ...]:
-        return tuple(
-            rule(g, *[saved[position] for position in positions]) for rule, positions in parts
-        )
-
-    return several
+    Compiled from text, as ``dataclasses`` makes ``__init__``: it runs with every step of a
+    backward, and picking arguments out of ``*saved`` costs as much as NumPy's addition.
+    """
+    if len(parts) == 1 and parts[0][1] == tuple(range(count)):
+        return parts[0][0]
+    arguments = ["g", *[f"s{position}" for position in range(count)]]
+    calls = [
+        f"rule{index}({', '.join(['g', *[f's{position}' for position in positions]])})"
+        for index, (_, positions) in enumerate(parts)
+    ]
+    body = calls[0] if len(calls) == 1 else f"({', '.join(calls)})"
+    known = {f"rule{index}": rule for index, (rule, _) in enumerate(parts)}
+    combined: Backward = eval(f"lambda {', '.join(arguments)}: {body}", known)
+    return combined
 
 
 def binary(  # noqa: PLR0915  # the recording path in one piece: a call costs as much as a statement of NumPy
@@ -295,11 +304,13 @@ def binary(  # noqa: PLR0915  # the recording path in one piece: a call costs as
         saved = variant.pick(out, a, b)
         if scalar:
             rule, nbytes = variant.plain, variant.beside_scalar * out.nbytes
-        elif a.shape == b.shape and a.dtype is b.dtype:
-            rule, nbytes = variant.plain, variant.count * out.nbytes
+        elif (size := out.nbytes) and a.nbytes == size == b.nbytes and a.ndim == b.ndim:
+            # One shape and no promotion.  The result has at least as many elements as either
+            # operand, and as large ones; if it has as many bytes, it has both the same, and
+            # with as many axes no axis was stretched.  Asking for bytes makes no tuples.
+            rule, nbytes = variant.plain, variant.count * size
         else:
-            rule, nbytes = variant.fitted, sum([value.nbytes for value in saved])
-            saved = _with_specs(saved, one, other, a, b)
+            rule, saved, nbytes = _fitted(variant, saved, one, other, a, b, out)
         if other is None:
             result._node = register_one(result, one, rule, saved, nbytes)  # type: ignore[arg-type]
         elif one is None:
@@ -334,12 +345,25 @@ def reflected(operation: Callable[..., Any]) -> Callable[..., Any]:
     return exchanged
 
 
-def _with_specs(
-    saved: tuple[Any, ...], one: Node | None, other: Node | None, a: Any, b: Any
-) -> tuple[Any, ...]:
-    """The saved values with shape and dtype of each tracked operand, for :func:`fit`."""
-    if one is not None:
+def _fitted(
+    variant: _Variant,
+    saved: tuple[Any, ...],
+    one: Node | None,
+    other: Node | None,
+    a: Any,
+    b: Any,
+    out: NDArray[Any],
+) -> tuple[Rule, tuple[Any, ...], int]:
+    """Rule, saved values and bytes where shapes or dtypes differ.
+
+    Shape and dtype are saved of those tracked operands alone that are not like the result.
+    """
+    nbytes = sum([value.nbytes for value in saved])
+    code = 0
+    if one is not None and (a.shape != out.shape or a.dtype is not out.dtype):
         saved = (*saved, a.shape, a.dtype)
-    if other is not None:
+        code = 1
+    if other is not None and (b.shape != out.shape or b.dtype is not out.dtype):
         saved = (*saved, b.shape, b.dtype)
-    return saved
+        code += 2
+    return variant.rules[code], saved, nbytes
