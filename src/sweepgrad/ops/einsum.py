@@ -144,14 +144,14 @@ def _apply(tensors: list[Any], inputs: tuple[str, ...], output: str, optimize: A
     result._data = out
     result._node = None
     which = tuple(
-        index for index, t in enumerate(tensors) if type(t) is Tensor and t._node is not None
+        [index for index, t in enumerate(tensors) if type(t) is Tensor and t._node is not None]
     )
     if which and is_recording():
         rule, needs = _rule(inputs, output, which, _hashable(optimize))
-        shapes_ = tuple(array.shape for array in arrays)
-        dtypes = tuple(array.dtype for array in arrays)
-        saved = (*[arrays[index] for index in needs], shapes_, dtypes)
-        register(result, [tensors[index]._node for index in which], rule, saved)
+        kept = [arrays[index] for index in needs]
+        saved = (*kept, [a.shape for a in arrays], [a.dtype for a in arrays])
+        nbytes = sum([array.nbytes for array in kept])
+        register(result, [tensors[index]._node for index in which], rule, saved, nbytes)
     return result
 
 

@@ -229,9 +229,20 @@ def rule_operation(name: str, forward: Callable[..., Any], **rules: Backward) ->
     return run
 
 
-def register(result: Tensor, parents: Sequence[Node], rule: Rule, saved: tuple[Any, ...]) -> None:
-    """Register an operation with any number of tracked operands for ``result``."""
-    nbytes = saved_bytes(saved)
+def register(
+    result: Tensor,
+    parents: Sequence[Node],
+    rule: Rule,
+    saved: tuple[Any, ...],
+    nbytes: int | None = None,
+) -> None:
+    """Register an operation with any number of tracked operands for ``result``.
+
+    Args:
+        nbytes: bytes of the arrays in ``saved``, where the caller knows them.
+    """
+    if nbytes is None:
+        nbytes = saved_bytes(saved)
     if len(parents) == 1:
         result._node = register_one(result, parents[0], rule, saved, nbytes)
     elif len(parents) == 2:
@@ -243,13 +254,12 @@ def register(result: Tensor, parents: Sequence[Node], rule: Rule, saved: tuple[A
 def saved_bytes(saved: Sequence[Any]) -> int:
     """Bytes of the arrays among saved values, also inside tuples and lists."""
     total = 0
-    stack = list(saved)
-    while stack:
-        value = stack.pop()
-        if type(value) is ndarray:
+    for value in saved:
+        kind = type(value)
+        if kind is ndarray:
             total += value.nbytes
-        elif type(value) in (tuple, list):
-            stack.extend(value)
+        elif kind is tuple or kind is list:
+            total += saved_bytes(value)
     return total
 
 
@@ -294,13 +304,7 @@ def variadic(
         result._data = out if type(out) is ndarray else np.asarray(out)
         result._node = None
         if parents and is_recording():
-            saved = (which, *save(arrays, *constants))
-            if len(parents) == 1:
-                result._node = register_one(result, parents[0], rule, saved, 0)
-            elif len(parents) == 2:
-                result._node = register_two(result, parents[0], parents[1], rule, saved, 0)
-            else:
-                result._node = register_many(result, parents, rule, saved, 0)
+            register(result, parents, rule, (which, *save(arrays, *constants)), 0)
         return result
 
     rule = Rule(name, run)
