@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -45,16 +46,21 @@ def run_child(
     places = [str(Path(sweepgrad.__file__).parent.parent), str(TESTS)]
     environment["PYTHONPATH"] = os.pathsep.join(places)
     environment["SWEEPGRAD_CHECK_LOCKS"] = "1" if check_locks else "0"
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, *options, "-c", source, *arguments],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=limit + 10,
         env=environment,
-        check=False,
-    )
-    report = f"exit code {done.returncode}\n--- output\n{done.stdout}\n--- errors\n{done.stderr}"
-    assert done.returncode == 0, report
+        start_new_session=True,
+    ) as child:
+        try:
+            output, errors = child.communicate(timeout=limit + 5)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)  # with the children that it forked
+            output, errors = child.communicate()
+    report = f"exit code {child.returncode}\n--- output\n{output}\n--- errors\n{errors}"
+    assert child.returncode == 0, report
     if quiet:
-        assert done.stderr == "", report
-    return done.stdout
+        assert errors == "", report
+    return output

@@ -226,8 +226,12 @@ def leave(state: ThreadState, graph: Graph | None = None) -> None:
         settle(state, graph)
     while state.deferred:
         settle(state, state.deferred.pop())
-    while state.sweeps_asked and not state.sweeping:
-        state.sweeps_asked.pop().graph_cleanup()
+    if state.sweeps_asked and not state.sweeping:
+        # Only those asked for until now: what is asked for during these sweeps waits for
+        # the next section, so that finalizers which always ask cannot keep us here.
+        asked, state.sweeps_asked = state.sweeps_asked, []
+        for runtime in asked:
+            runtime.sweeper.run(state)
 
 
 def settle(state: ThreadState, graph: Graph) -> None:

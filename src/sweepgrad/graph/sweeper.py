@@ -21,6 +21,7 @@ from sweepgrad.graph.section import discard, enter, leave, list_graphs
 
 if TYPE_CHECKING:
     from sweepgrad.graph.runtime import GraphRuntime
+    from sweepgrad.sync import ThreadState
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,12 @@ class Sweeper:
             if self._runtime not in state.sweeps_asked:
                 state.sweeps_asked.append(self._runtime)
             return SweepReport(0, 0, 0, 0, 0, 0.0, deferred=True)
+        report = self.run(state)
+        leave(state)
+        return report
+
+    def run(self, state: ThreadState) -> SweepReport:
+        """Sweep now; the caller is in no critical section and answers what was deferred."""
         outer_discards = state.discarding
         try:
             # Before the lock is taken, so that a finalizer that runs while this thread
@@ -81,7 +88,6 @@ class Sweeper:
             state.sweeping = False
             state.discarding = outer_discards
         discard(state)
-        leave(state)
         return report
 
     def _sweep_locked(self) -> SweepReport:
