@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.cases import chain, memory, mlp, operations, sweeping, threads
+from benchmarks.cases import chain, counts, memory, mlp, operations, sweeping, threads
 from benchmarks.plan import Plan
 from benchmarks.results import CaseResult
 
 Case = Callable[[Plan], CaseResult]
 
 CASES: dict[str, Case] = {
+    "counts": counts.executed,
     "multiply": operations.multiply_chain,
     "tanh": operations.tanh_chain,
     "leaf": operations.leaf,

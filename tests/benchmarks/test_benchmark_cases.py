@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from benchmarks.cases import CASES, mlp, operations
 from benchmarks.cases.sweeping import Scene
+from benchmarks.counting import CountingPrimitives, count, kept_blocks
 from benchmarks.machine import describe
 from benchmarks.plan import FREE_THREADED_VARIABLE, Plan, find_free_threaded
 from benchmarks.remote import Worker, WorkerError, run_once
 from benchmarks.worker import in_threads
 
+import sweepgrad as sg
 from benchmarks import engines
 
 
@@ -30,6 +32,7 @@ def tiny():
 
 
 ROWS = {
+    "counts": 11,
     "multiply": 0,
     "tanh": 0,
     "leaf": 0,
@@ -131,6 +134,47 @@ def test_threads_are_timed_from_the_common_start_to_the_last_end():
     seconds = in_threads([lambda: None, lambda: sum(range(2_000_000))])
     alone = in_threads([lambda: sum(range(2_000_000))])
     assert seconds > 0.3 * alone
+
+
+def callee():
+    return [].append(1)
+
+
+def test_counting_finds_what_was_executed_and_nothing_else():
+    found = count(lambda: (callee(), callee()))
+    assert dict(found.calls) == {f"{__name__}.callee": 2}
+    assert set(found.bytecodes) == {f"{__name__}.callee"}
+    assert found.python_calls == 2
+    assert found.all_calls == 2  # list.append, twice
+    assert 8 <= found.total <= 20
+    assert sys.gettrace() is None
+
+
+def test_counts_repeat_exactly():
+    leaf = sg.tensor([1.0], requires_grad=True)
+    y = leaf * 2.0
+    for _ in range(10):
+        y * 2.0
+    first, second = (count(lambda: y * 2.0) for _ in range(2))
+    assert first.total == second.total > 50
+    assert first.operations == second.operations
+
+
+def test_locks_taken_are_counted():
+    primitives = CountingPrimitives()
+    runtime = sg.GraphRuntime(primitives)
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    y = leaf * 2.0
+    taken = primitives.taken["taken"]
+    z = y * 2.0
+    assert primitives.taken["taken"] == taken + 1
+    del z
+    assert primitives.taken["taken"] == taken + 2
+
+
+def test_kept_blocks_are_those_of_the_result():
+    assert kept_blocks(lambda: [object() for _ in range(1000)]) >= 1000
+    assert abs(kept_blocks(lambda: None)) < 10
 
 
 def test_the_free_threaded_interpreter_can_be_named(monkeypatch):
