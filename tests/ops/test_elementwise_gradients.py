@@ -151,6 +151,8 @@ def test_a_complex_python_number_is_weak_too():
     gradient = np.abs(out).sum().backward()[leaf]
     assert gradient.dtype == np.float32
     np.testing.assert_allclose(gradient, [2.0, 2.0], rtol=1e-6)
+    for out in (2j - leaf, 2j / leaf, leaf**2j, np.multiply(2j, leaf)):
+        assert out.dtype == np.complex64
 
 
 # --- NumPy on either side -----------------------------------------------------------------

@@ -165,6 +165,21 @@ def test_the_mean_of_ignored_labels_is_0_with_gradient_0():
         np.testing.assert_array_equal(out.backward()[leaf], np.zeros((3, 4)))
 
 
+def test_an_ignored_row_may_hold_infinities():
+    x = [[-INF, 0.0], [0.0, 0.0], [-INF, -INF], [INF, 0.0]]
+    for reduction, value in (("sum", math.log(2)), ("mean", math.log(2))):
+        leaf = sg.tensor(x, requires_grad=True)
+        loss = sg.cross_entropy(leaf, [-100, 1, -100, -100], reduction=reduction)
+        assert loss.item() == pytest.approx(value)
+        (slope,) = sg.grad(loss, leaf, create_graph=True)
+        np.testing.assert_array_equal(slope.numpy(), [[0, 0], [0.5, -0.5], [0, 0], [0, 0]])
+        np.testing.assert_array_equal(loss.backward()[leaf], slope.numpy())
+        second = sg.grad(slope[1, 0], leaf)[0]
+        np.testing.assert_array_equal(second, [[0, 0], [0.25, -0.25], [0, 0], [0, 0]])
+    logs = sg.nll_loss(sg.tensor(x), [-100, 1, -100, -100])
+    assert logs.item() == 0
+
+
 def test_labels_and_arguments_that_do_not_fit_are_refused():
     x = sg.tensor(X, requires_grad=True)
     for labels in ([0, 4, 1], [0, -1, 1]):

@@ -179,6 +179,14 @@ def test_logit_inverts_sigmoid_without_cancelling_in_the_middle():
     np.testing.assert_allclose(sg.logit(sg.sigmoid(sg.tensor(x))).numpy(), x, rtol=1e-7, atol=1e-9)
 
 
+def test_slopes_are_right_where_cubes_and_squares_overflow():
+    for function in (sg.gelu, lambda t: sg.gelu(t, "tanh"), sg.silu, sg.softplus, sg.elu, sg.relu):
+        leaf = sg.tensor([-1e30, 1e30], dtype=np.float32, requires_grad=True)
+        out = function(leaf)
+        assert np.isfinite(out.numpy()).all()
+        np.testing.assert_array_equal(out.sum().backward()[leaf], [0, 1])
+
+
 def test_second_derivatives_far_out_are_finite():
     for function in (sg.gelu, lambda t: sg.gelu(t, "tanh"), sg.silu, sg.softplus, sg.elu):
         leaf = sg.tensor([-1e3, 1e3], dtype=np.float32, requires_grad=True)

@@ -71,23 +71,26 @@ def _label_loss_rule(
     places: NDArray[Any],
     hard: NDArray[Any],
     smooth: NDArray[Any] | None,
+    careful: bool,
     reduced: bool,
     kept: list[NDArray[Any]],
 ) -> Any:
-    """g (q_total softmax(x) - q)."""
+    """g (q_total softmax(x) - q), and an exact 0 for rows that do not count."""
+    weight = hard if smooth is None else hard + np.add.reduce(smooth, axis=-1)
+    idle = (weight == 0).reshape((-1, 1)) if careful else None
     if type(g) is Tensor or type(x) is Tensor:
         q = np.zeros(x.shape, x.dtype) if smooth is None else smooth.copy()
         q.reshape(-1)[places] += hard
         g = g if reduced else g.reshape((-1, 1))
-        return g * (softmax_of(x, -1) * q.sum(axis=-1, keepdims=True) - q)
+        x = x if idle is None else np.where(idle, 0.0, x)
+        return g * (softmax_of(x, -1) * weight.reshape((-1, 1)) - q)
     peak, total = kept
     result = np.exp(x - peak)
-    weight = hard if smooth is None else hard + np.add.reduce(smooth, axis=-1)
     result *= (g * weight).reshape((-1, 1)) / total  # the rule's own array: nobody else has it
     result.reshape(-1)[places] -= g * hard
     if smooth is not None:
         result -= smooth * (g if reduced else g[:, None])
-    return result
+    return result if idle is None else np.where(idle, 0.0, result)
 
 
 _label_loss = primitive("cross_entropy", _label_loss_forward, x=_label_loss_rule)
