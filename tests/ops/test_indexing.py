@@ -232,6 +232,64 @@ def test_any_index_gives_back_to_each_element_what_was_taken_from_it(given_):
     np.testing.assert_array_equal(out.backward(seed)[t], expected)
 
 
+def _part_of_index(rng, length):
+    """A part of an index for an axis of this length (or for none), and how many axes it takes."""
+    bound = [None, *range(-length, length + 1)]
+    lengths = [(), (1,), (3,), (2, 1), (2, 3)]
+    kind = rng.integers(7)
+    if kind == 0:
+        return int(rng.integers(-length, length)), 1
+    if kind == 1:
+        start, stop = (bound[rng.integers(len(bound))] for _ in range(2))
+        return slice(start, stop, [None, 2, -1, -2][rng.integers(4)]), 1
+    if kind == 2:
+        return rng.integers(-length, length, lengths[rng.integers(5)]), 1
+    if kind == 3:
+        return rng.integers(-length, length, 3).tolist(), 1
+    if kind == 4:
+        return rng.random(length) < 0.5, 1
+    return (None, 0) if kind == 5 else (bool(rng.random() < 0.8), 0)
+
+
+def _random_index(rng, shape):
+    parts, axis = [], 0
+    while axis < len(shape) and rng.random() < 0.9:
+        part, taken = _part_of_index(rng, shape[axis])
+        parts.append(part)
+        axis += taken
+    if rng.random() < 0.3:
+        parts.insert(rng.integers(len(parts) + 1), ...)
+    return tuple(parts)
+
+
+def test_mixed_indices_and_updates_do_as_numpys():
+    """Integers, slices, lists, arrays, masks, None and ... in any mixture that NumPy takes."""
+    rng = np.random.default_rng(1)
+    taken = 0
+    while taken < 400:
+        shape = tuple(rng.integers(1, 5, rng.integers(1, 5)).tolist())
+        index = _random_index(rng, shape)
+        x = np.arange(float(np.prod(shape))).reshape(shape)
+        try:
+            value = np.asarray(x[index])
+        except IndexError:
+            continue
+        taken += 1
+        t = sg.tensor(x, requires_grad=True)
+        out = t[index]
+        np.testing.assert_array_equal(out.numpy(), value, err_msg=str((shape, index)))
+        seed = 1.0 + np.arange(float(value.size)).reshape(value.shape)
+        expected = np.zeros(shape)
+        if value.size:
+            np.add.at(expected, index, seed)
+        gradient = out.backward(seed)[t]
+        np.testing.assert_array_equal(gradient, expected, err_msg=str((shape, index)))
+        for name in ("set", "add", "multiply"):
+            got = getattr(t.at[index], name)(seed).numpy()
+            wanted = _updated(name, index)(x, seed) if value.size else x
+            np.testing.assert_array_equal(got, wanted, err_msg=str((name, shape, index)))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("shape", "index"),

@@ -263,6 +263,55 @@ def test_the_gradient_of_matmul_is_its_transposed_map_for_every_pair_of_shapes(s
     assert (gradients[b] * v).sum() == (g * (x @ v)).sum()
 
 
+def _random_einsum(rng):
+    """Subscripts and whole-number operands: repeated letters, axes of length 1, ellipses."""
+    lengths = {letter: int(rng.integers(1, 4)) for letter in "abcd"}
+    extra = rng.integers(1, 4, 2).tolist()
+    terms, arrays = [], []
+    for _ in range(rng.integers(1, 4)):
+        term = [str(letter) for letter in rng.choice(list("abcd"), rng.integers(0, 4))]
+        shape = [
+            lengths[letter] if term.count(letter) > 1 or rng.random() < 0.8 else 1
+            for letter in term
+        ]
+        if rng.random() < 0.3:
+            place, count = int(rng.integers(len(term) + 1)), int(rng.integers(3))
+            term.insert(place, "...")
+            shape[place:place] = extra[2 - count :]
+        terms.append("".join(term))
+        arrays.append(rng.integers(-3, 4, shape).astype(float))
+    text = ",".join(terms)
+    if rng.random() < 0.8:
+        known = sorted(set(text) & set("abcd"))
+        result = [str(letter) for letter in rng.permutation(known)[: rng.integers(5)]]
+        if "..." in text:
+            result.insert(rng.integers(len(result) + 1), "...")
+        text += "->" + "".join(result)
+    return text, arrays
+
+
+def test_einsum_gives_each_operand_the_transposed_map_of_itself():
+    """⟨g, einsum(…, v, …)⟩ = ⟨dx, v⟩, by forwards of NumPy's alone, exactly."""
+    rng = np.random.default_rng(2)
+    tried = 0
+    while tried < 300:
+        text, arrays = _random_einsum(rng)
+        try:
+            value = np.asarray(np.einsum(text, *arrays))
+        except ValueError:
+            continue
+        tried += 1
+        tensors = [sg.tensor(array, requires_grad=True) for array in arrays]
+        out = np.einsum(text, *tensors, optimize=bool(tried % 2))
+        np.testing.assert_array_equal(out.numpy(), value, err_msg=text)
+        g = rng.integers(-3, 4, value.shape).astype(float)
+        gradients = out.backward(g)
+        for position, (t, array) in enumerate(zip(tensors, arrays, strict=True)):
+            v = rng.integers(-3, 4, array.shape).astype(float)
+            others = [*arrays[:position], v, *arrays[position + 1 :]]
+            assert (gradients[t] * v).sum() == (g * np.einsum(text, *others)).sum(), text
+
+
 def test_an_array_on_the_left_does_not_take_over_the_product():
     """C19."""
     t = sg.tensor([3.0, 4.0], requires_grad=True)
