@@ -14,8 +14,13 @@ def test_the_programs_of_the_page_run(name):
     page = (PAGES / f"{name}.md").read_text()
     programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     namespace = {}
-    for program in programs:
-        exec(compile(program, f"{name}.md", "exec"), namespace)
+    try:
+        for program in programs:
+            exec(compile(program, f"{name}.md", "exec"), namespace)
+    finally:
+        # CPython 3.13 without the GIL keeps module-level functions, and with them their
+        # globals, for good.
+        namespace.clear()
     assert programs
 
 
