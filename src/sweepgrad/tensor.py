@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sweepgrad import dispatch
+from sweepgrad.conversion import converted
 from sweepgrad.errors import (
     DtypeError,
     NotTrackedError,
     ShapeError,
-    SweepgradError,
     TensorTypeError,
 )
 from sweepgrad.graph import DEFAULT, GraphRuntime, Node
@@ -475,45 +475,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value
-
-
-def converted(value: Any, dtype: DTypeLike | None, operation: str) -> NDArray[Any]:
-    """A new array of ``value``; what NumPy cannot convert is a named error.
-
-    Raises:
-        DtypeError: if ``dtype`` is unknown, or a value does not convert to it.
-        ShapeError: for nested sequences of unequal lengths.
-    """
-    try:
-        return np.array(value, dtype=dtype)
-    except SweepgradError:
-        raise
-    except (TypeError, ValueError, OverflowError) as error:
-        reason = error
-    try:
-        np.dtype(dtype)
-    except TypeError:
-        raise DtypeError(
-            f"{operation}() got dtype={dtype!r}, which is not a dtype; pass a NumPy dtype such as "
-            "np.float32 or np.float64"
-        ) from reason
-    if dtype is None or _is_ragged(value):
-        raise ShapeError(
-            f"{operation}() got nested sequences of unequal lengths, which make no array "
-            f"({reason}); give every row the same length"
-        ) from reason
-    raise DtypeError(
-        f"{operation}() got values that do not convert to dtype {np.dtype(dtype)}: {reason}; "
-        "convert them first"
-    ) from reason
-
-
-def _is_ragged(value: Any) -> bool:
-    try:
-        items = np.array(value, dtype=object)
-    except ValueError:
-        return True
-    return any(isinstance(item, (list, tuple, ndarray)) for item in items.flat)
 
 
 def runtime_of(node: Node) -> GraphRuntime:

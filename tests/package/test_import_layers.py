@@ -30,7 +30,7 @@ ROOT = Path(sweepgrad.__file__).parent
 LAYERS = (
     ("errors", "sync", "randomness"),
     ("graph",),
-    ("dispatch",),
+    ("dispatch", "conversion"),
     ("tensor",),
     ("gradients",),
     ("ops",),
