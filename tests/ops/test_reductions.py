@@ -5,6 +5,9 @@ import math
 import numpy as np
 import pytest
 from finite_differences import check_gradients
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes
 
 import sweepgrad as sg
 
@@ -78,6 +81,16 @@ def test_gradients_match_differences_to_second_order(call):
         for keepdims in (False, True):
             check_gradients(lambda t, a=axis, k=keepdims: call(t, axis=a, keepdims=k), x)
     check_gradients(lambda t: call(t, axis=(0, 2)), distinct((2, 2, 2)))
+
+
+@pytest.mark.parametrize("name", [name for name in REDUCTIONS if "ddof" not in name])
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(data=st.data(), shape=array_shapes(min_dims=1, max_dims=3, max_side=3))
+def test_gradients_over_any_axes_match_differences(name, data, shape):
+    call = REDUCTIONS[name]
+    axis = data.draw(st.none() | st.sets(st.integers(0, len(shape) - 1), min_size=1).map(tuple))
+    keepdims = data.draw(st.booleans())
+    check_gradients(lambda t: call(t, axis=axis, keepdims=keepdims), distinct(shape), second=False)
 
 
 @everywhere

@@ -53,8 +53,6 @@ def _quantile_rule(
     values, answers = plain(x), plain(ans)
     ordered = _ordered(values, axes)
     counts = np.count_nonzero(~np.isnan(ordered), axis=-1, keepdims=True)
-    if not skip:
-        counts = np.full_like(counts, ordered.shape[-1])
     result: Any = np.zeros(x_shape, values.dtype)
     for position in np.ndindex(q.shape):
         low, high, way = _neighbours(ordered, q[position], counts, method)
