@@ -345,10 +345,20 @@ def test_gradients_on_the_way_have_their_operands_dtype_too():
     x = sg.tensor(np.ones((2, 2)), np.float32, requires_grad=True)
     middle = x * np.float32(1)
     middle.register_hook(lambda gradient: seen.append(gradient.dtype))
-    for other in (np.ones((2, 2)), np.ones(2), np.ones((3, 2, 2))):
-        (middle @ other).backward(np.ones((middle @ other).shape), retain_graph=True)
-        (other @ middle).backward(np.ones((other @ middle).shape), retain_graph=True)
-    assert seen == [np.float32] * 6
+    wide, vector, layers = np.ones((2, 2)), np.ones(2), np.ones((3, 2, 2))
+    for out in (
+        *(middle @ other for other in (wide, vector, layers)),
+        *(other @ middle for other in (wide, vector, layers)),
+        np.concatenate([middle, wide]),
+        np.stack([middle, wide]),
+        np.tensordot(middle, wide),
+        np.einsum("ij,ij->i", middle, wide),
+        np.linalg.solve(np.eye(2), middle),
+        sg.conv1d(middle, np.ones((1, 2, 1))),
+    ):
+        assert out.dtype == np.float64
+        out.backward(np.ones(out.shape), retain_graph=True)
+    assert seen == [np.float32] * 12
 
 
 def test_an_empty_inner_axis_sums_to_zero():

@@ -125,6 +125,38 @@ def _finished(out: Any, bias: Any, single: bool, ndim: int, name: str) -> Any:
     return out[0] if single else out
 
 
+def _conv_geometry(
+    of_x: Lengths, of_w: Lengths, settings: tuple[Any, Any, Any], groups: int, name: str
+) -> Geometry:
+    """How a kernel of this shape moves over this input.
+
+    Args:
+        settings: stride, padding and dilation as the user gave them.
+
+    Raises:
+        ShapeError: if shapes, settings and groups do not go together.
+    """
+    ndim = len(of_x) - 2
+    if len(of_w) != ndim + 2:
+        raise ShapeError(
+            f"{name}: weight has shape {of_w}; its axes are (out channels, in channels / "
+            f"groups, and {ndim} of the kernel)"
+        )
+    if groups < 1 or of_x[1] != of_w[1] * groups or of_w[0] % groups:
+        raise ShapeError(
+            f"{name}: {of_x[1]} input channels, weight of shape {of_w}, {groups} groups; "
+            "weight.shape[1] * groups is the number of input channels, and groups divides "
+            "weight.shape[0]"
+        )
+    stride, padding, dilation = settings
+    strides = numbers(stride, ndim, "stride")
+    dilations = numbers(dilation, ndim, "dilation")
+    pairs = paddings(padding, (of_w[2:], strides, dilations), of_x[2:])
+    geometry = Geometry(of_w[2:], strides, pairs, dilations)
+    geometry.counts(of_x[2:])
+    return geometry
+
+
 def _convolution(ndim: int, name: str) -> Callable[..., Tensor]:
     def conv(
         x: Any,
@@ -136,23 +168,8 @@ def _convolution(ndim: int, name: str) -> Callable[..., Tensor]:
         groups: int = 1,
     ) -> Tensor:
         x, single = _with_batch(x, ndim, name)
-        of_x, of_w = shape_of(x), shape_of(weight)
-        if len(of_w) != ndim + 2:
-            raise ShapeError(
-                f"{name}: weight has shape {of_w}; its axes are (out channels, in channels / "
-                f"groups, and {ndim} of the kernel)"
-            )
-        if groups < 1 or of_x[1] != of_w[1] * groups or of_w[0] % groups:
-            raise ShapeError(
-                f"{name}: {of_x[1]} input channels, weight of shape {of_w}, {groups} groups; "
-                "weight.shape[1] * groups is the number of input channels, and groups divides "
-                "weight.shape[0]"
-            )
-        strides = numbers(stride, ndim, "stride")
-        dilations = numbers(dilation, ndim, "dilation")
-        pairs = paddings(padding, (of_w[2:], strides, dilations), of_x[2:])
-        geometry = Geometry(of_w[2:], strides, pairs, dilations)
-        geometry.counts(of_x[2:])
+        settings = (stride, padding, dilation)
+        geometry = _conv_geometry(shape_of(x), shape_of(weight), settings, groups, name)
         out = _tensor_of(convolve_windows, x, weight, geometry, groups)
         result: Tensor = _finished(out, bias, single, ndim, name)
         return result
@@ -184,6 +201,43 @@ def _tensor_of(operation: Callable[..., Any], *arguments: Any) -> Any:
     return out if type(out) is Tensor else untracked(out)
 
 
+def _transposed_geometry(
+    of_x: Lengths, of_w: Lengths, settings: tuple[Any, Any, Any, Any], groups: int, name: str
+) -> tuple[Geometry, Lengths]:
+    """The geometry of the convolution that is transposed, and the lengths of its input.
+
+    Args:
+        settings: stride, padding, output_padding and dilation as the user gave them.
+
+    Raises:
+        ShapeError: if shapes, settings and groups do not go together.
+    """
+    ndim = len(of_x) - 2
+    if len(of_w) != ndim + 2 or groups < 1 or of_x[1] != of_w[0] or of_w[0] % groups:
+        raise ShapeError(
+            f"{name}: {of_x[1]} input channels, weight of shape {of_w}, {groups} groups; the "
+            f"weight's axes are (in channels, out channels / groups, and {ndim} of the kernel)"
+        )
+    stride, padding, output_padding, dilation = settings
+    strides = numbers(stride, ndim, "stride")
+    dilations = numbers(dilation, ndim, "dilation")
+    extra = numbers(output_padding, ndim, "output_padding", 0)
+    pairs = paddings(padding, (of_w[2:], strides, dilations), of_x[2:])
+    geometry = Geometry(of_w[2:], strides, pairs, dilations)
+    spans = geometry.spans()
+    lengths = tuple(
+        (of_x[2 + axis] - 1) * strides[axis] + spans[axis] - sum(pairs[axis]) + extra[axis]
+        for axis in range(ndim)
+    )
+    if any(length < 1 for length in lengths) or geometry.counts(lengths) != of_x[2:]:
+        raise ShapeError(
+            f"{name}: no input of a convolution with this kernel, stride and padding has an "
+            f"output of shape {of_x[2:]}; output_padding is smaller than stride, and padding "
+            "smaller than the kernel's reach"
+        )
+    return geometry, lengths
+
+
 def _transposed(ndim: int, name: str) -> Callable[..., Tensor]:
     def conv_transpose(
         x: Any,
@@ -196,28 +250,9 @@ def _transposed(ndim: int, name: str) -> Callable[..., Tensor]:
         dilation: Any = 1,
     ) -> Tensor:
         x, single = _with_batch(x, ndim, name)
+        settings = (stride, padding, output_padding, dilation)
         of_x, of_w = shape_of(x), shape_of(weight)
-        if len(of_w) != ndim + 2 or groups < 1 or of_x[1] != of_w[0] or of_w[0] % groups:
-            raise ShapeError(
-                f"{name}: {of_x[1]} input channels, weight of shape {of_w}, {groups} groups; the "
-                f"weight's axes are (in channels, out channels / groups, and {ndim} of the kernel)"
-            )
-        strides = numbers(stride, ndim, "stride")
-        dilations = numbers(dilation, ndim, "dilation")
-        extra = numbers(output_padding, ndim, "output_padding", 0)
-        pairs = paddings(padding, (of_w[2:], strides, dilations), of_x[2:])
-        geometry = Geometry(of_w[2:], strides, pairs, dilations)
-        spans = geometry.spans()
-        lengths = tuple(
-            (of_x[2 + axis] - 1) * strides[axis] + spans[axis] - sum(pairs[axis]) + extra[axis]
-            for axis in range(ndim)
-        )
-        if any(length < 1 for length in lengths) or geometry.counts(lengths) != of_x[2:]:
-            raise ShapeError(
-                f"{name}: no input of a convolution with this kernel, stride and padding has an "
-                f"output of shape {of_x[2:]}; output_padding is smaller than stride, and padding "
-                "smaller than the kernel's reach"
-            )
+        geometry, lengths = _transposed_geometry(of_x, of_w, settings, groups, name)
         out = _tensor_of(to_input, x, weight, geometry, groups, lengths)
         result: Tensor = _finished(out, bias, single, ndim, name)
         return result
