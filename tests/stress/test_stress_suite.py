@@ -1,0 +1,103 @@
+"""The stress suite runs clean on the shipped code, and its watcher ends what hangs."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def stress(*arguments, **environment):
+    """Run the suite in a child process; gives its result and the seconds it took."""
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "stress", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=55,
+        env={**os.environ, **environment},
+        check=False,
+    )
+    return done, time.monotonic() - start
+
+
+@pytest.mark.parametrize("profile", ["trainers", "churn", "merge", "hazards"])
+def test_each_profile_passes_and_prints_the_fixed_line(profile, tmp_path):
+    figures, page = tmp_path / "figures.json", tmp_path / "page.html"
+    done, _ = stress(
+        "--profile", profile, "--seconds", "1.5", "--json", str(figures), "--html", str(page)
+    )
+
+    assert done.returncode == 0, done.stderr
+    line = done.stdout.splitlines()[-1]
+    assert line.startswith("stress: operations=")
+    assert line.endswith("verdict=passed")
+    summary = json.loads(figures.read_text())["summary"]
+    assert summary["operations"] > 0
+    assert summary["overlaps"] > 0
+    assert "<svg" in page.read_text()
+
+
+@pytest.mark.parametrize("kind", ["workers", "main", "gil"])
+def test_a_hang_is_ended_within_the_limit_and_shows_every_stack(kind):
+    """C27: two workers, main and worker, a thread that keeps the interpreter busy."""
+    done, seconds = stress("--profile", "hang", "--seconds", "1", "--limit", "3", STRESS_HANG=kind)
+
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[-1].endswith("verdict=hung")
+    assert "most recent call first" in done.stderr
+    assert "hang.py" in done.stderr
+    # The limit, 5 s to end it, 2 s for two interpreters to start.
+    assert seconds < 3 + 5 + 2
+
+
+def test_a_wrong_result_fails_the_run(tmp_path):
+    """A lost update of the shared parameter is seen at the end."""
+    program = tmp_path / "lossy.py"
+    program.write_text(
+        "import runpy, sys\n"
+        "from sweepgrad.graph.parameters import ParameterSwap\n"
+        "def replace(self, cell, key, expected, new):\n"
+        "    cell._data = new\n"
+        "    return True\n"
+        "ParameterSwap.replace = replace\n"
+        "from stress import worker\n"
+        "sys.exit(worker.main())\n"
+    )
+    arguments = [
+        "--threads",
+        "4",
+        "--seconds",
+        "2",
+        "--seed",
+        "1",
+        "--profile",
+        "trainers",
+        "--limit",
+        "20",
+    ]
+    done = subprocess.run(
+        [sys.executable, str(program), *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=55,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
+        check=False,
+    )
+
+    assert done.returncode == 1, done.stderr
+    assert "updates of 1 left the parameter at" in done.stderr
+
+
+def test_bad_arguments_are_refused():
+    done, _ = stress("--threads", "0")
+
+    assert done.returncode == 2
+    assert "--threads must be at least 1" in done.stderr
