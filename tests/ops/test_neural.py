@@ -152,6 +152,14 @@ def test_impossible_classes_cost_nothing_and_keep_gradients_finite():
     np.testing.assert_array_equal(loss.backward()[leaf], [[-0.5, 0.5, 0]])
 
 
+@pytest.mark.parametrize("options", [{}, {"weight": np.ones(2)}, {"label_smoothing": 0.1}])
+def test_a_mean_without_ignored_rows_stays_float32(options):
+    x = sg.tensor([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]], np.float32, requires_grad=True)
+    loss = sg.cross_entropy(x, [0, -100, 1], **options)
+    assert loss.dtype == np.float32
+    assert loss.backward()[x].dtype == np.float32
+
+
 def test_the_mean_of_ignored_labels_is_0_with_gradient_0():
     for call in (
         lambda t: sg.cross_entropy(t, [-100, -100, -100]),

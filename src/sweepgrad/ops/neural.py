@@ -188,7 +188,7 @@ class Labels:
             self.careful = True
             self.counts = valid.astype(dtype)
             if reduction == "mean" and valid.any():
-                self.counts = self.counts / np.count_nonzero(valid)
+                self.counts = self.counts / int(np.count_nonzero(valid))  # a NumPy int would widen
         self.hard = self.counts
         if weights is not None:
             self._weigh(weights, reduction)
