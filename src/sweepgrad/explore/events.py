@@ -14,7 +14,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from sweepgrad.explore.switching import BOARD, ModelThread
+from sweepgrad.explore.model_thread import ModelThread
+from sweepgrad.explore.switching import BOARD
 from sweepgrad.graph import fork as hooks
 from sweepgrad.sync import ThreadState
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from sweepgrad.explore import events
+from sweepgrad.explore.model_thread import ModelThread
 from sweepgrad.explore.primitives import Cell, ModelLock, ModelQueue
-from sweepgrad.explore.switching import BOARD, ModelThread
+from sweepgrad.explore.switching import BOARD
 from sweepgrad.graph import DEFAULT, GraphRuntime
 
 

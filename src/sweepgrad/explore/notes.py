@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from sweepgrad.explore.model_thread import Gate, ModelThread
 from sweepgrad.explore.primitives import ModelLock
-from sweepgrad.explore.switching import BOARD, Gate, ModelThread
+from sweepgrad.explore.switching import BOARD
 from sweepgrad.graph.hierarchy import RankedLock
 from sweepgrad.graph.locator import Graph, GraphLocator
 from sweepgrad.graph.parameters import ParameterSwap

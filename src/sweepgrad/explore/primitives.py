@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from sweepgrad.errors import ExplorerError
-from sweepgrad.explore.switching import BOARD, SETUP, Abandoned
+from sweepgrad.explore.model_thread import KEYS, SETUP, Abandoned
+from sweepgrad.explore.switching import BOARD
 from sweepgrad.sync import ThreadState
 
 
@@ -24,7 +25,7 @@ class ModelLock:
 
     def __init__(self, name: str | None = None) -> None:
         self.owner: Any = None
-        self.key = BOARD.new_key()
+        self.key = KEYS.new()
         self.name = name
         self.taken_at: Any = None
 
@@ -91,7 +92,7 @@ class ModelQueue(deque[Any]):
 
     def __init__(self, items: Iterable[Any] = ()) -> None:
         deque.__init__(self, items)
-        self.key = BOARD.new_key()
+        self.key = KEYS.new()
 
     def append(self, item: Any) -> None:
         BOARD.step("append to", self, self.key)
@@ -132,7 +133,7 @@ class ModelSet(set[Any]):
 
     def __init__(self) -> None:
         set.__init__(self)
-        self.key = BOARD.new_key()
+        self.key = KEYS.new()
 
     def add(self, item: Any) -> None:
         BOARD.step("add to", self, self.key, False)
@@ -183,7 +184,7 @@ class Cell:
     __slots__ = ("_value", "key", "name")
 
     def __init__(self, value: Any = None, name: str = "a cell") -> None:
-        self.key = BOARD.new_key()
+        self.key = KEYS.new()
         self._value = value
         self.name = name
 

@@ -17,12 +17,19 @@ are watched on their classes: one exploration runs at a time.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from sweepgrad.errors import ExplorerError
+from sweepgrad.explore.model_thread import (
+    CLOCK_KEY,
+    KEYS,
+    THROWS,
+    Abandoned,
+    ModelThread,
+    Waitable,
+)
 from sweepgrad.sync import ThreadState
 from sweepgrad.sync import get_ident as _native_ident
 
@@ -33,134 +40,6 @@ except ImportError as error:  # pragma: no cover - the extra is installed wherev
         "sweepgrad.explore needs greenlet, which the extra 'explore' brings: "
         "pip install 'sweepgrad[explore]'"
     ) from error
-
-
-#: The key of the clock.
-_CLOCK = 2
-#: Keys of what is made in a run begin here; below, those of nodes, 16 for each id.
-_OWN_KEYS = 1 << 60
-#: Keys of graphs, 16 for each serial.
-GRAPH_KEYS = 1 << 50
-
-
-class Abandoned(BaseException):
-    """Unwinds a model thread whose run is over.  Never seen outside the explorer."""
-
-
-class Waitable(Protocol):
-    """What a thread can wait for.  ``owner`` is None when waiting is over at once."""
-
-    owner: Any
-
-
-class Nobody:
-    """The owner of something that no thread holds and that some thread must provide."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-#: Owner of a lock that the scenario's set-up took and kept.
-SETUP = Nobody("the scenario's set-up")
-
-
-class Gate:
-    """Something to wait for that is not a lock: a thread's end, a notification."""
-
-    __slots__ = ("key", "name", "owner")
-
-    def __init__(self, name: str | None, owner: Any) -> None:
-        self.key = BOARD.new_key()
-        self.name = name
-        self.owner = owner
-
-    def __repr__(self) -> str:
-        return self.name if self.name is not None else f"the end of {self.owner!r}"
-
-
-#: How often a thread may swallow the exception that unwinds it.
-_THROWS = 1000
-
-#: The letters of threads in tokens, by index.
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-def too_many_threads() -> NoReturn:
-    """Refuse a thread that no letter is left for."""
-    raise ExplorerError(
-        f"a scenario has at most {len(_LETTERS)} threads and events, this one makes more"
-    )
-
-
-class ModelThread:
-    """One thread of the model, or an event that is scheduled like one.
-
-    Attributes:
-        index: place in the order of creation; its letter in tokens.
-        kind, key, write: the pending operation: its name, what it touches, and
-            whether it changes it.  Two operations on one key commute only when
-            neither changes it.
-        waits: what must have no owner before the operation can run, or None.
-        timed: the wait ends by itself when nothing else can run.
-        event: None for a thread; else the thread an event is delivered to.
-        injected: what the thread does before its pending operation, or None.
-        end: the gate that opens when the thread has ended.
-    """
-
-    # Defaults on the class, no slots: most threads set few of these, and threads are made
-    # for every run.
-    kind = "start"
-    key = 0
-    write = False
-    waits: Waitable | None = None
-    timed = False
-    event: ModelThread | None = None
-    fire: Callable[[], None] | None = None
-    injected: Callable[[], None] | None = None
-    interrupt: BaseException | None = None
-    started = False
-    starter: Any = None
-    greenlet: Any = None
-    own_state: ThreadState | None = None
-    #: What ``threading.current_thread`` gives in the thread.
-    handle: Any = None
-
-    def __init__(self, index: int, name: str, job: Callable[[], Any] | None) -> None:
-        self.index = index
-        self.letter = _LETTERS[index] if index < len(_LETTERS) else too_many_threads()
-        self.name = name
-        self.job = job
-        self.end = Gate(None, self)
-
-    def __repr__(self) -> str:
-        return self.name
-
-    @property
-    def state(self) -> ThreadState:
-        """The thread's state in the runtime, made when first asked for."""
-        if self.own_state is None:
-            self.own_state = ThreadState()
-        return self.own_state
-
-    def ready(self) -> bool:
-        """True when the pending operation can run now."""
-        waits = self.waits
-        return waits is None or waits.owner is None
-
-
-def dependent(one: ModelThread, other: ModelThread) -> bool:
-    """True unless the pending operations of the two commute.
-
-    Operations commute when they touch different things, or neither changes what
-    both touch.  An event is delivered to a thread, so it commutes with no
-    operation of that thread.
-    """
-    if one.key == other.key:
-        return one.write or other.write
-    return one.event is other or other.event is one
 
 
 class Chooser(Protocol):
@@ -213,8 +92,6 @@ class Switchboard:
         self.after_step: Callable[[], None] | None = None
         self.unwinding = 0
         self.outside = ThreadState()
-        #: Gives a key to each lock, queue, cell and gate of the run, in order of creation.
-        self.new_key: Callable[[], int] = itertools.count(_OWN_KEYS).__next__
         #: Identity of the thread of the process that explores; 0 when none does.
         self.ident = 0
         #: In a forked process: what ends it.
@@ -238,7 +115,7 @@ class Switchboard:
         self.reason = self.error = self.after_step = None
         self.unwinding = 0
         self.outside = ThreadState()
-        self.new_key = itertools.count(_OWN_KEYS).__next__
+        KEYS.restart()
 
     def add_thread(self, name: str, job: Callable[[], Any], started: bool = True) -> ModelThread:
         """A new thread; it runs up to its first step at once when the run is under way."""
@@ -286,7 +163,7 @@ class Switchboard:
         self.current = None
         self.unwinding = 1
         for thread in list(self.live):
-            for _ in range(_THROWS):  # a finalizer swallows what is raised in it
+            for _ in range(THROWS):  # a finalizer swallows what is raised in it
                 if thread.greenlet is None:
                     break
                 thread.greenlet.throw(Abandoned)
@@ -433,7 +310,7 @@ class Switchboard:
         """As ``_choose``: the threads all touch the clock, so their time-outs do not commute."""
         keys = [thread.key for thread in enabled]
         for thread in enabled:
-            thread.key = _CLOCK
+            thread.key = CLOCK_KEY
         try:
             chosen: ModelThread | None = self._policy.choose(enabled, self.last)
         finally:

@@ -21,8 +21,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from sweepgrad import sync
+from sweepgrad.explore.model_thread import Gate, Nobody
 from sweepgrad.explore.primitives import ModelLock
-from sweepgrad.explore.switching import BOARD, Gate, Nobody
+from sweepgrad.explore.switching import BOARD
 
 _NOBODY = Nobody("nobody")
 

@@ -21,8 +21,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sweepgrad.explore.model_thread import GRAPH_KEYS, Abandoned
 from sweepgrad.explore.primitives import MODEL, ModelSet
-from sweepgrad.explore.switching import BOARD, GRAPH_KEYS, Abandoned
+from sweepgrad.explore.switching import BOARD
 from sweepgrad.graph import DEFAULT, GraphRuntime, Node, check_locks, fork, locator, register
 from sweepgrad.graph import node as nodes
 from sweepgrad.graph.locator import Graph

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sweepgrad.explore.model_thread import ModelThread
 from sweepgrad.explore.policies.base import default_choice
-from sweepgrad.explore.switching import ModelThread
 
 
 class Drawn:

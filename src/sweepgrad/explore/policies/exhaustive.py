@@ -41,7 +41,7 @@ on generated programs.
 from __future__ import annotations
 
 from sweepgrad.errors import NonDeterminismError
-from sweepgrad.explore.switching import ModelThread, dependent
+from sweepgrad.explore.model_thread import ModelThread, dependent
 
 
 class Branch:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 
-from sweepgrad.explore.switching import ModelThread
+from sweepgrad.explore.model_thread import ModelThread
 
 
 class PCT:

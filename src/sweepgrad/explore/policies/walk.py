@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from sweepgrad.explore.switching import ModelThread
+from sweepgrad.explore.model_thread import ModelThread
 
 
 class RandomWalk:
