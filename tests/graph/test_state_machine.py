@@ -1,0 +1,177 @@
+"""Random programs on the runtime beside a naive graph; everything is compared after each step."""
+
+import gc
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+import sweepgrad as sg
+from support import reference
+from support.reference import Ref
+from sweepgrad.graph import GraphRuntime
+from sweepgrad.graph.locator import find
+
+LIMIT = 2**20  # larger values are not multiplied, so that every result stays exact
+
+OPERATIONS = {
+    "add": (lambda a, b: a + b, lambda a, b: (a + b, 1, 1)),
+    "subtract": (lambda a, b: a - b, lambda a, b: (a - b, 1, -1)),
+    "multiply": (lambda a, b: a * b, lambda a, b: (a * b, b, a)),
+}
+
+
+class GraphMachine(RuleBasedStateMachine):
+    """Creates, operates, joins, drops, differentiates and sweeps, one thread."""
+
+    def __init__(self):
+        super().__init__()
+        self.runtime = GraphRuntime()
+        self.tensors = {}  # Ref -> Tensor, what is held
+        self.nodes = {}  # Ref -> Node, kept to look at; holds no handle
+        self.refs = []
+
+    def keep(self, ref, tensor):
+        self.refs.append(ref)
+        self.tensors[ref], self.nodes[ref] = tensor, tensor._node
+
+    def pick(self, data, label="operand"):
+        return data.draw(st.sampled_from(list(self.tensors)), label=label)
+
+    @rule(value=st.integers(-3, 3))
+    def create(self, value):
+        tensor = self.runtime.tensor([float(value)], requires_grad=True)
+        self.keep(Ref(value), tensor)
+
+    @precondition(lambda self: self.tensors)
+    @rule(data=st.data(), name=st.sampled_from(sorted(OPERATIONS)))
+    def operate(self, data, name):
+        """Also joins: the operands may sit in two graphs, or be one and the same."""
+        a, b = self.pick(data), self.pick(data)
+        if name == "multiply" and max(abs(a.value), abs(b.value)) > LIMIT:
+            name = "add"
+        run, define = OPERATIONS[name]
+        value, by_a, by_b = define(a.value, b.value)
+        self.keep(Ref(value, (a, b), (by_a, by_b)), run(self.tensors[a], self.tensors[b]))
+
+    @precondition(lambda self: self.tensors)
+    @rule(data=st.data(), factor=st.integers(-2, 2))
+    def scale(self, data, factor):
+        a = self.pick(data)
+        if abs(a.value) <= LIMIT:
+            self.keep(Ref(a.value * factor, (a,), (factor,)), self.tensors[a] * float(factor))
+
+    @precondition(lambda self: self.tensors)
+    @rule(data=st.data())
+    def drop(self, data):
+        ref = self.pick(data)
+        ref.held = False
+        del self.tensors[ref]
+
+    @precondition(lambda self: self.tensors)
+    @rule(data=st.data(), retain=st.booleans())
+    def backward(self, data, retain):
+        root = self.pick(data, "root")
+        if not reference.is_available(root):
+            before = self.runtime.memory_report()
+            with pytest.raises(sg.GraphConsumedError):
+                self.tensors[root].backward([1.0], retain_graph=retain)
+            assert self.runtime.memory_report() == before
+            return
+        grads = self.tensors[root].backward([1.0], retain_graph=retain)
+        leaves = {r for r in reference.ancestors([root]) if r.is_leaf and r.held}
+        assert len(grads) == len(leaves)
+        for leaf in leaves:
+            self.compare(grads[self.tensors[leaf]], reference.paths(root, leaf))
+        if not retain:
+            for ref in reference.ancestors([root]):
+                ref.consumed = ref.consumed or not ref.is_leaf
+
+    @precondition(lambda self: self.tensors)
+    @rule(data=st.data(), retain=st.booleans())
+    def grad(self, data, retain):
+        roots = [self.pick(data, "output") for _ in range(data.draw(st.integers(1, 2)))]
+        inputs = [self.pick(data, "input") for _ in range(data.draw(st.integers(1, 2)))]
+        outputs = [self.tensors[ref] for ref in roots]
+        wanted = [self.tensors[ref] for ref in inputs]
+        call = lambda: sg.grad(
+            outputs, wanted, [[1.0]] * len(roots), retain_graph=retain, allow_unused=True
+        )
+        if not all(reference.is_available(ref) for ref in roots):
+            with pytest.raises(sg.GraphConsumedError):
+                call()
+            return
+        reached = reference.ancestors(roots)
+        for ref, found in zip(inputs, call(), strict=True):
+            if ref in reached:
+                self.compare(found, sum(reference.paths(root, ref) for root in roots))
+            else:
+                assert found is None
+        if not retain:
+            for ref in reference.between(roots, set(inputs)):
+                ref.consumed = True
+
+    def compare(self, found, expected):
+        assert found.tobytes() == np.array([float(expected)]).tobytes() or (
+            expected == 0 and found.tolist() == [0.0]  # the reference knows no -0.0
+        )
+
+    @rule()
+    def sweep(self):
+        before = self.runtime.memory_report().nodes
+        report = self.runtime.graph_cleanup()
+        after = self.runtime.memory_report()
+        assert report.nodes_freed == before - after.nodes
+        assert (report.nodes_left, report.graphs_left) == (after.nodes, after.graphs)
+        held = [ref for ref in self.tensors if not ref.is_leaf and reference.is_available(ref)]
+        expected = {ref for ref in reference.ancestors(held) if not ref.is_leaf}
+        assert self.registered() == expected, "a sweep leaves what is alive and available"
+
+    @rule()
+    def collect(self):
+        gc.collect(0)
+
+    def registered(self):
+        return {
+            ref
+            for ref, node in self.nodes.items()
+            if node.graph is not None and node.id in find(node).nodes
+        }
+
+    @invariant()
+    def everything_agrees(self):
+        self.runtime.check_valid()
+        registered = self.registered()
+        assert not any(ref.consumed for ref in registered)
+        # Which unavailable nodes a backward's own sweep took is its choice; all else is not.
+        assert registered == reference.reachable(self.tensors, registered)
+        available = [ref for ref in self.tensors if not ref.is_leaf and reference.is_available(ref)]
+        needed = {ref for ref in reference.ancestors(available) if not ref.is_leaf}
+        assert needed <= registered
+        for graph in self.runtime.locator.list_graphs():
+            assert graph.dead() == []
+        report = self.runtime.memory_report()
+        assert (report.nodes, report.pending_drops) == (len(registered), 0)
+        children = {parent for ref in registered for parent in ref.parents}
+        assert report.tips == len(registered - children)
+        for ref, tensor in self.tensors.items():
+            assert tensor.item() == ref.value
+
+    def teardown(self):
+        self.tensors.clear()
+        report = self.runtime.memory_report()
+        assert (report.nodes, report.graphs, report.saved_bytes) == (0, 0, 0)
+
+
+COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+
+TestGraphMachine = GraphMachine.TestCase
+TestGraphMachine.settings = settings(max_examples=60, stateful_step_count=30, **COMMON)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+class TestLongGraphMachine(GraphMachine.TestCase):
+    settings = settings(max_examples=1_000, stateful_step_count=60, **COMMON)
