@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import sweepgrad as sg
 from support import reference
@@ -15,6 +15,8 @@ from sweepgrad.graph import GraphRuntime
 from sweepgrad.graph.locator import find
 
 LIMIT = 2**20  # larger values are not multiplied, so that every result stays exact
+
+VALUES = st.sampled_from([1, 2, 3, -1, -2, 5, 0])
 
 OPERATIONS = {
     "add": (lambda a, b: a + b, lambda a, b: (a + b, 1, 1)),
@@ -40,35 +42,80 @@ class GraphMachine(RuleBasedStateMachine):
     def pick(self, data, label="operand"):
         return data.draw(st.sampled_from(list(self.tensors)), label=label)
 
-    @rule(value=st.integers(-3, 3))
     def create(self, value):
         tensor = self.runtime.tensor([float(value)], requires_grad=True)
         self.keep(Ref(value), tensor)
 
+    @initialize(values=st.lists(VALUES, min_size=2, max_size=3))
+    def start(self, values):
+        for value in values:
+            self.create(value)
+
+    @rule(value=VALUES)
+    def create_one_more(self, value):
+        self.create(value)
+
     @precondition(lambda self: self.tensors)
-    @rule(data=st.data(), name=st.sampled_from(sorted(OPERATIONS)))
-    def operate(self, data, name):
-        """Also joins: the operands may sit in two graphs, or be one and the same."""
-        a, b = self.pick(data), self.pick(data)
+    @rule(data=st.data(), count=st.integers(1, 4))
+    def operate(self, data, count):
+        """Some operations at once, so that programs are more than a few nodes deep.
+
+        They also join: the operands may sit in two graphs, or be one and the same.
+        """
+        for _ in range(count):
+            name = data.draw(st.sampled_from([*OPERATIONS, "scale"]), label="operation")
+            if name == "scale":
+                self.scale(self.pick(data), data.draw(VALUES, label="factor"))
+            else:
+                self.combine(name, self.pick(data), self.pick(data))
+
+    @precondition(lambda self: self.tensors)
+    @rule(data=st.data(), factors=st.lists(VALUES, min_size=2, max_size=3), hold=st.booleans())
+    def fan_out_and_join(self, data, factors, hold):
+        """One value used on paths of different lengths that meet again."""
+        stem = self.pick(data, "stem")
+        if abs(stem.value) > LIMIT:
+            return
+        total = self.scale(stem, factors[0])
+        for length, factor in enumerate(factors[1:], start=data.draw(st.integers(1, 3))):
+            part = self.scale(stem, factor)
+            for _ in range(length - 1):
+                longer = self.scale(part, 1)
+                if not hold:
+                    self.let_go(part)
+                part = longer
+            # Either may come first: the walk from the root must not matter.
+            operands = (total, part) if data.draw(st.booleans()) else (part, total)
+            joined = self.combine("add", *operands)
+            if not hold:
+                self.let_go(part)
+                self.let_go(total)
+            total = joined
+
+    def combine(self, name, a, b):
         if name == "multiply" and max(abs(a.value), abs(b.value)) > LIMIT:
             name = "add"
         run, define = OPERATIONS[name]
         value, by_a, by_b = define(a.value, b.value)
-        self.keep(Ref(value, (a, b), (by_a, by_b)), run(self.tensors[a], self.tensors[b]))
+        ref = Ref(value, (a, b), (by_a, by_b))
+        self.keep(ref, run(self.tensors[a], self.tensors[b]))
+        return ref
 
-    @precondition(lambda self: self.tensors)
-    @rule(data=st.data(), factor=st.integers(-2, 2))
-    def scale(self, data, factor):
-        a = self.pick(data)
-        if abs(a.value) <= LIMIT:
-            self.keep(Ref(a.value * factor, (a,), (factor,)), self.tensors[a] * float(factor))
+    def scale(self, a, factor):
+        if abs(a.value) > LIMIT:
+            return self.combine("add", a, a)
+        ref = Ref(a.value * factor, (a,), (factor,))
+        self.keep(ref, self.tensors[a] * float(factor))
+        return ref
+
+    def let_go(self, ref):
+        ref.held = False
+        del self.tensors[ref]
 
     @precondition(lambda self: self.tensors)
     @rule(data=st.data())
     def drop(self, data):
-        ref = self.pick(data)
-        ref.held = False
-        del self.tensors[ref]
+        self.let_go(self.pick(data))
 
     @precondition(lambda self: self.tensors)
     @rule(data=st.data(), retain=st.booleans())
@@ -120,6 +167,7 @@ class GraphMachine(RuleBasedStateMachine):
 
     @rule()
     def sweep(self):
+        gc.collect(0)
         before = self.runtime.memory_report().nodes
         report = self.runtime.graph_cleanup()
         after = self.runtime.memory_report()
@@ -128,10 +176,6 @@ class GraphMachine(RuleBasedStateMachine):
         held = [ref for ref in self.tensors if not ref.is_leaf and reference.is_available(ref)]
         expected = {ref for ref in reference.ancestors(held) if not ref.is_leaf}
         assert self.registered() == expected, "a sweep leaves what is alive and available"
-
-    @rule()
-    def collect(self):
-        gc.collect(0)
 
     def registered(self):
         return {
@@ -168,7 +212,7 @@ class GraphMachine(RuleBasedStateMachine):
 COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 TestGraphMachine = GraphMachine.TestCase
-TestGraphMachine.settings = settings(max_examples=60, stateful_step_count=30, **COMMON)
+TestGraphMachine.settings = settings(max_examples=100, stateful_step_count=25, **COMMON)
 
 
 @pytest.mark.slow
