@@ -15,6 +15,7 @@ from sweepgrad.errors import GradientError, NoGradientError, SweepgradError, Ten
 from sweepgrad.graph import (
     ANSWER,
     Node,
+    RegionRequest,
     Request,
     Rule,
     enable_grad,
@@ -122,19 +123,28 @@ def differentiate(
     targets: frozenset[Node] | None,
     retain_graph: bool,
     create_graph: bool,
-    cut: bool = False,
 ) -> dict[Node, Any]:
     """Back-propagate from nodes with their seeds; see :class:`sweepgrad.graph.Request`."""
-    inspect = inspector.get() if WATCH else None
     # No floating-point warnings while rules run, where inf and NaN are answers: the gradient of
     # sqrt at 0 is inf, and a rule may overflow on its way to a finite value.  Entered once, since
     # once for each rule would cost as much as the rule.  Whoever looks for the origin of a NaN
     # (an inspector, as anomaly mode sets it) gets the caller's own error state.
-    with np.errstate(all="ignore") if inspect is None else nullcontext():
+    with nullcontext() if WATCH and inspector.get() is not None else np.errstate(all="ignore"):
         if not create_graph:
-            return run_backward(Request(roots, targets, retain_graph, None, cut, inspect))
+            return run_backward(Request(roots, targets, retain_graph))
         with enable_grad():
-            return run_backward(Request(roots, targets, True, _lift, cut, inspect))
+            return run_backward(Request(roots, targets, True, _lift))
+
+
+def differentiate_region(
+    roots: list[tuple[Node, Any]], targets: frozenset[Node], create_graph: bool
+) -> dict[Node, Any]:
+    """Gradients by the bounds of a recomputed region; see :class:`RegionRequest`.
+
+    Runs inside a rule, so error state and recording are as the outer backward set them.
+    """
+    lift = _lift if create_graph else None
+    return run_backward(RegionRequest(roots, targets, create_graph, lift))
 
 
 def _seed(root: Tensor, gradient: Any, create_graph: bool) -> Any:

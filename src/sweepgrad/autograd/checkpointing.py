@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sweepgrad.autograd.calls import Call, Shaped, record, rule_for
 from sweepgrad.errors import CheckpointError
-from sweepgrad.gradients import alias, differentiate
+from sweepgrad.gradients import alias, differentiate_region
 from sweepgrad.graph import DEFAULT, GraphRuntime, Node, is_recording
 from sweepgrad.graph.node import node_ids
 from sweepgrad.randomness import Noting, Replaying, inside
@@ -264,7 +264,7 @@ class _Region:
             if gradient is not None and result._node is not None
         ]
         targets = [v._node for v in variables if v._node is not None] + self.captured
-        found = differentiate(roots, frozenset(targets), False, call.again, cut=True)
+        found = differentiate_region(roots, frozenset(targets), call.again)
         return [found.get(node) for node in targets]
 
     def _again(self, variables: list[Tensor]) -> _Ran:

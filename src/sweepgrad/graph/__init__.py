@@ -4,11 +4,12 @@ Knows nothing of tensors or NumPy: a *handle* is any object that can be weakly
 referenced, a gradient anything that can be added.
 """
 
-from sweepgrad.graph.engine import Request, backward
+from sweepgrad.graph.engine import backward
 from sweepgrad.graph.hierarchy import HIERARCHY, OPERATIONS, ORDER, Rank, check_locks
 from sweepgrad.graph.node import ANSWER, Node, Rule
 from sweepgrad.graph.recording import enable_grad, is_recording, no_grad
 from sweepgrad.graph.register import register_many, register_one, register_two
+from sweepgrad.graph.running import RegionRequest, Request
 from sweepgrad.graph.runtime import DEFAULT, GraphRuntime, MemoryReport
 from sweepgrad.graph.sweeper import SweepReport
 
@@ -22,6 +23,7 @@ __all__ = [
     "MemoryReport",
     "Node",
     "Rank",
+    "RegionRequest",
     "Request",
     "Rule",
     "SweepReport",

@@ -17,68 +17,18 @@ to run, and floating-point sums would differ in the last bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 from sweepgrad.errors import GraphConsumedError
 from sweepgrad.graph.locator import Graph, find
 from sweepgrad.graph.node import Claim, Node, Rule
+from sweepgrad.graph.running import Claimed, Request, Step, accumulate, hook_rest, run
 from sweepgrad.graph.section import enter, join
 from sweepgrad.graph.sweeper import sweep_with_backward
-from sweepgrad.graph.watch import WATCH, forget_hooks, hooked, is_watched, keeps_gradient
-
-#: One step of a backward: the node, its rule, its saved values and its parents.
-Step = tuple[Node, Rule, tuple[Any, ...], tuple[Node, ...]]
-
-#: Turns the saved values of a node into what the rule gets when the gradient is
-#: itself to be differentiated: ``lift(node, rule, saved, parents)``.
-Lift = Callable[[Node, Rule, tuple[Any, ...], tuple[Node, ...]], tuple[Any, ...]]
+from sweepgrad.graph.watch import WATCH, is_watched
 
 _by_level = attrgetter("level")
-
-
-@dataclass
-class Request:
-    """What a backward is asked for.
-
-    Attributes:
-        roots: nodes to start from, each with its seed gradient.
-        targets: nodes whose gradients are wanted, or None for every live leaf.
-        retain: leave rules and saved values in the graph for another backward.
-        lift: given when gradients are to be differentiable themselves.
-        cut: do not walk past a target, so that targets which depend on each
-            other are treated as independent (a region that is recomputed).
-        inspect: gives the rule to run in place of a node's own, or None.
-    """
-
-    roots: list[tuple[Node, Any]]
-    targets: frozenset[Node] | None = None
-    retain: bool = False
-    lift: Lift | None = None
-    cut: bool = False
-    inspect: Callable[[Node, Rule], Rule] | None = None
-
-
-@dataclass
-class Claimed:
-    """What a claim took.
-
-    Attributes:
-        steps: the steps in the order they run.
-        wanted: nodes whose gradient is wanted, each with its live handle, which
-            is held so that the answer does not change while the rules run.
-        useful: nodes that lead to a wanted one; None when all do.
-        plain: the nodes in running order, for ``_run_plain``, when nothing but the
-            gradients of the leaves is asked for and every node leads to one; else
-            None.
-    """
-
-    steps: Iterator[Step]
-    wanted: dict[Node, Any]
-    useful: set[Node] | None
-    plain: list[Node] | None = None
 
 
 def backward(request: Request) -> dict[Node, Any]:
@@ -94,7 +44,7 @@ def backward(request: Request) -> dict[Node, Any]:
     """
     gradients: dict[Node, Any] = {}
     for node, seed in request.roots:
-        _accumulate(gradients, node, seed)
+        accumulate(gradients, node, seed)
     roots = [node for node in gradients if node.graph is not None]
     kept: dict[Node, Any] = {}
     wanted: dict[Node, Any] = _wanted([node for node in gradients if node.graph is None], None)
@@ -105,14 +55,12 @@ def backward(request: Request) -> dict[Node, Any]:
             wanted.update(claimed.wanted)
             if claimed.plain is not None:
                 _run_plain(claimed.plain, gradients)
-            elif WATCH:
-                _run_watched(claimed, gradients, kept, request)
             else:
-                _run(claimed, gradients, kept, request)
+                run(claimed, gradients, wanted, kept, request)
         finally:
             claim.let_go()
-    if WATCH and not request.cut:  # inside a region, a parameter's gradient is not final
-        _hook_rest(gradients, wanted, kept, request.targets)
+    elif WATCH and not request.cut:
+        hook_rest(gradients, wanted, kept, request.targets)
     # What is left was reached but not run: leaves, and targets that no other target lies behind.
     targets = request.targets
     for node, gradient in gradients.items():
@@ -142,7 +90,7 @@ def _claim(
     partly = request.targets is not None
     # A claim on a part of the ancestors marks that part once the walk has found it.
     visited = Claim(claim.why) if partly else claim
-    if request.cut:
+    if partly and request.cut:
         roots = _stop_at_targets(graph, roots, request.targets or frozenset(), visited)
     order, leaves = _ancestors(roots, visited)
     wanted = _wanted(leaves, request.targets)
@@ -169,7 +117,7 @@ def _claim(
     else:
         graph.remove_closed(order)
     sweep_with_backward(graph, garbage, len(order))
-    if useful is None and request.lift is None and request.inspect is None and not WATCH:
+    if useful is None and request.lift is None and not WATCH:
         return Claimed(iter(()), wanted, None, order)
     return Claimed(map(_take, order), wanted, useful)
 
@@ -303,122 +251,8 @@ def _run_plain(order: list[Node], gradients: dict[Node, Any]) -> None:
                     old = get(parent)
                     gradients[parent] = share if old is None else old + share
     except BaseException:
-        gradient = part = share = old = None  # see _run
+        gradient = part = share = old = None  # see running.run
         saved, parents = (), ()
         gradients.clear()
         raise
     order.clear()
-
-
-def _run(
-    claimed: Claimed, gradients: dict[Node, Any], kept: dict[Node, Any], request: Request
-) -> None:
-    """Run the rules in order, no lock held, adding up gradients by node."""
-    useful, lift, targets = claimed.useful, request.lift, request.targets
-    try:
-        for node, rule, saved, parents in claimed.steps:
-            gradient = gradients.pop(node, None)
-            if gradient is None:
-                continue
-            if targets is not None and node in targets:
-                kept[node] = gradient
-            if lift is not None:
-                saved = lift(node, rule, saved, parents)
-            if useful is not None:
-                _run_partly(rule, gradient, saved, parents, useful, gradients)
-            elif len(parents) == 1:
-                _accumulate(gradients, parents[0], rule.backward(gradient, *saved))
-            else:
-                for parent, part in zip(parents, rule.backward(gradient, *saved), strict=True):
-                    _accumulate(gradients, parent, part)
-    except BaseException:
-        # The traceback keeps these frames: nothing in them may keep the graph's arrays.
-        gradient = part = None
-        saved, parents = (), ()
-        claimed.steps = iter(())
-        gradients.clear()
-        kept.clear()
-        raise
-
-
-def _run_watched(
-    claimed: Claimed, gradients: dict[Node, Any], kept: dict[Node, Any], request: Request
-) -> None:
-    """As ``_run``, also calling hooks, keeping marked gradients and showing rules to an inspector.
-
-    A node's hooks run when its gradient is complete, right before its rule.
-    """
-    targets, useful = request.targets, claimed.useful
-    try:
-        for node, rule, saved, parents in claimed.steps:
-            gradient = gradients.pop(node, None)
-            if gradient is None:
-                continue
-            gradient = hooked(node, gradient)
-            if keeps_gradient(node) if targets is None else node in targets:
-                kept[node] = gradient
-            if not request.retain:
-                forget_hooks(node)
-            if request.lift is not None:
-                saved = request.lift(node, rule, saved, parents)
-            if request.inspect is not None:
-                rule = request.inspect(node, rule)
-            serving = set(parents) if useful is None else useful
-            _run_partly(rule, gradient, saved, parents, serving, gradients)
-    except BaseException:
-        gradient = None  # see _run
-        saved, parents = (), ()
-        claimed.steps = iter(())
-        gradients.clear()
-        kept.clear()
-        raise
-
-
-def _hook_rest(
-    gradients: dict[Node, Any],
-    wanted: dict[Node, Any],
-    kept: dict[Node, Any],
-    targets: frozenset[Node] | None,
-) -> None:
-    """Call the hooks of leaves and of targets whose rule did not run: their gradients are final."""
-    try:
-        for node in list(gradients):
-            if node in wanted if targets is None else node in targets:
-                gradients[node] = hooked(node, gradients[node])
-    except BaseException:
-        gradients.clear()  # see _run
-        kept.clear()
-        raise
-
-
-def _run_partly(
-    rule: Rule,
-    gradient: Any,
-    saved: tuple[Any, ...],
-    parents: tuple[Node, ...],
-    useful: set[Node],
-    gradients: dict[Node, Any],
-) -> None:
-    """Run a rule for the parents that lead somewhere; work that serves no one is left out."""
-    serves = [parent in useful for parent in parents]
-    if not any(serves):
-        return
-    if len(parents) == 1:
-        _accumulate(gradients, parents[0], rule.backward(gradient, *saved))
-        return
-    if rule.parts is not None and not all(serves):
-        for parent, serve, (function, positions) in zip(parents, serves, rule.parts, strict=True):
-            if serve:
-                arguments = [saved[position] for position in positions]
-                _accumulate(gradients, parent, function(gradient, *arguments))
-        return
-    for parent, serve, part in zip(parents, serves, rule.backward(gradient, *saved), strict=True):
-        if serve:
-            _accumulate(gradients, parent, part)
-
-
-def _accumulate(gradients: dict[Node, Any], node: Node, part: Any) -> None:
-    if part is None:
-        return  # a rule says None for "no gradient"
-    old = gradients.get(node)
-    gradients[node] = part if old is None else old + part
