@@ -5,6 +5,7 @@ explorer chooses, each thread must get what some one-after-the-other order gives
 it, and the graphs left behind must be those of that same order.
 """
 
+import gc
 import itertools
 
 import numpy as np
@@ -195,22 +196,29 @@ def state(world):
     kept = [world.trunk, world.side, world.third, *world.tips, *world.losses]
     graphs = [find(t._node) if t is not None else None for t in kept]
     together = tuple(tuple(i for i, g in enumerate(graphs) if g is graph) for graph in graphs)
-    left = (report.graphs, report.nodes, report.leaves, report.tips, report.saved_bytes)
     assert report.pending_drops == 0
-    return left, together, world.w.numpy().tobytes()
+    return left_of(report), together, world.w.numpy().tobytes()
+
+
+def left_of(report):
+    return report.graphs, report.nodes, report.leaves, report.tips, report.saved_bytes
 
 
 def sequential(actions):
     """The outcomes of every one-after-the-other order, on the native runtime."""
     outcomes = set()
     for order in itertools.permutations(range(len(actions))):
-        before = sg.memory_report()
-        assert (before.graphs, before.nodes, before.leaves) == (0, 0, 0), "a clean slate"
+        # What other tests' modules keep alive is no part of this world.
+        gc.collect()
+        sg.graph_cleanup()
+        before = left_of(sg.memory_report())
         world = World()
         results = [None] * len(actions)
         for index in order:
             results[index] = actions[index](world)
-        outcomes.add((tuple(results), state(world)))
+        after, *rest = state(world)
+        left = tuple(now - earlier for now, earlier in zip(after, before, strict=True))
+        outcomes.add((tuple(results), (left, *rest)))
         del world
     return outcomes
 
