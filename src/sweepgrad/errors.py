@@ -125,7 +125,7 @@ class NonDeterminismError(ExplorerError):
     """
 
 
-class ScheduleFailure(SweepgradError, AssertionError):
+class ScheduleFailure(SweepgradError, AssertionError):  # noqa: N818  # what was found in the program explored, no error of ours
     """The explorer found a schedule under which the program fails.
 
     Attributes:
