@@ -244,6 +244,18 @@ def test_hooks_inside_a_region_run_once_in_the_recomputation():
     assert seen == [5.0]
 
 
+def test_a_hook_that_the_region_puts_on_its_argument_sees_the_regions_share():
+    seen = []
+    x = leaf(2.0)
+
+    def region(h):
+        h.register_hook(lambda g: seen.append(float(g)))
+        return h * 3.0 + h * 4.0
+
+    assert float((sg.checkpoint(region, x) + x * 10.0).backward()[x]) == 17.0
+    assert seen == [7.0]
+
+
 def test_a_retained_graph_recomputes_each_time():
     runs = []
     x = leaf(2.0)
@@ -298,18 +310,21 @@ def test_pythons_generator_among_the_arguments_draws_the_same_again():
 
 
 def test_the_global_states_are_restored_and_put_back():
+    def draw():
+        return np.random.random() * random.random()
+
+    def seed():
+        np.random.seed(3)
+        random.seed(3)
+
+    seed()
+    expected, between, following = draw(), draw(), draw()
+    seed()
     x = leaf(1.0)
-    np.random.seed(3)
-    random.seed(3)
-    expected, following = (
-        np.random.random() * random.random(),
-        (np.random.random(), random.random()),
-    )
-    np.random.seed(3)
-    random.seed(3)
-    y = sg.checkpoint(lambda h: h * (np.random.random() * random.random()), x)
+    y = sg.checkpoint(lambda h: h * draw(), x)
+    assert draw() == between
     assert float(y.backward()[x]) == expected
-    assert (np.random.random(), random.random()) == following
+    assert draw() == following
 
 
 def test_dropout_with_a_generator_from_a_closure_draws_the_same_mask_again():

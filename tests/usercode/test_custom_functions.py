@@ -8,6 +8,7 @@ import pytest
 from custom_operations import Cube, ProductAndSum, Shifted, leaf, ruled
 
 import sweepgrad as sg
+from support.threads import repeat
 
 
 def test_a_rule_gives_the_gradient():
@@ -308,6 +309,17 @@ def test_a_wrong_gradient_is_an_error_that_names_operation_and_argument(returned
         assert word in str(caught.value)
 
 
+def test_a_list_that_contains_itself_is_an_argument_like_any_other():
+    class Counted(sg.Function):
+        @staticmethod
+        def forward(ctx, x, items):
+            return x * float(len(items))
+
+    endless = []
+    endless.append(endless)
+    assert Counted.apply(leaf(3.0), endless).item() == 3.0
+
+
 @pytest.mark.parametrize("container", [lambda t: [t], lambda t: {"a": (1, [t])}])
 def test_a_tracked_tensor_inside_a_container_is_refused(container):
     with pytest.raises(sg.TensorTypeError, match="argument 0 of Cube"):
@@ -390,6 +402,37 @@ def test_a_first_order_rule_records_nothing(baseline):
     ruled(rule).apply(x * 1.0).backward()
     assert inside == [(False, baseline.nodes)]
     del x
+
+
+def test_threads_run_the_rule_of_one_retained_call_each_with_tensors_of_its_own(busy_switching):
+    """Half of them differentiate again: saved tensors are in the graph for those alone."""
+
+    class Scaled(sg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.factor = 5.0
+            ctx.result = x * x
+            return ctx.result
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            assert x.requires_grad == ctx.result.requires_grad
+            return g * ctx.factor * x * (ctx.result / ctx.result)
+
+    x = leaf(3.0)
+    y = Scaled.apply(x)
+
+    def worker(index):
+        for _ in range(100):
+            if index % 2:
+                assert float(y.backward(retain_graph=True)[x]) == 15.0
+            else:
+                (first,) = sg.grad(y, x, create_graph=True)
+                assert float(sg.grad(first, x, retain_graph=True)[0]) == pytest.approx(5.0)
+
+    repeat(worker, 4)
 
 
 def test_pruned_arguments_cost_no_error():

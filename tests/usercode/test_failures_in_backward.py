@@ -148,26 +148,56 @@ def test_a_failed_backward_leaves_nothing(chain, error, baseline):
     check_quiet()
 
 
-@pytest.mark.parametrize("chain", CHAINS)
-def test_a_kept_exception_keeps_no_gradient_of_the_graph(chain, baseline):
-    """The traceback keeps the engine's frames; those hold no array of the graph any more.
+def back_propagate(loss, x, how):
+    """By each of the engine's loops."""
+    if how == "watched":
+        loss.register_hook(lambda g: None)
+    if how == "grad":
+        return sg.grad(loss, [x])
+    return loss.backward(retain_graph=how == "retained", create_graph=how == "create_graph")
 
-    The user's own frames hold what the user put there; here that is nothing large.
+
+@pytest.mark.parametrize("how", ["plain", "watched", "retained", "grad", "create_graph"])
+def test_a_kept_exception_keeps_no_array_of_the_graph(how, baseline):
+    """The traceback keeps the engine's frames; those hold neither gradients nor saved values.
+
+    When the last rule fails, a gradient of ``x`` is waiting, and a saved value is unused.
     """
     arrays = []
+
+    class Gives(sg.Function):
+        """Its rule gives a large gradient to its second argument, long before the failure."""
+
+        @staticmethod
+        def forward(ctx, h, x):
+            return h.numpy() + 0.0
+
+        @staticmethod
+        def backward(ctx, g):
+            large = np.ones(1000)
+            arrays.append(weakref.ref(large))
+            return g, large
+
+    def fail(x, g):
+        raise ValueError("on purpose")
+
     x = leaf(np.ones(1000))
-    early = x * 2.0
-    loss = (early * 3.0).sum() + chain(x, ValueError)
+    early = ruled(fail).apply(x * 2.0)
+    late = Gives.apply(early * early * 3.0, x)
     arrays.append(weakref.ref(early._data))
-    del early
+    loss = late.sum()
+    del early, late
     kept = None
     try:
-        loss.backward()
+        back_propagate(loss, x, how)
     except ValueError as error:
         kept = error
     del loss
     assert kept is not None
-    assert [array() for array in arrays] == [None]
+    alive = ["saved", "gradient"]
+    alive = [name for name, array in zip(alive, arrays, strict=True) if array() is not None]
+    # The frames of backward() hold the loss, and so a graph that is to be retained.
+    assert alive == (["saved"] if how in ("retained", "create_graph") else [])
     del kept, x
 
 

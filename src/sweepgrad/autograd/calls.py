@@ -217,8 +217,12 @@ def refuse_tracked_inside(arguments: Sequence[Any], name: str) -> None:
     """
     for position, argument in enumerate(arguments):
         stack = [argument] if type(argument) in (list, tuple, dict) else []
+        seen: set[int] = set()  # a list may contain itself
         while stack:
             value = stack.pop()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
             if type(value) is Tensor and value._node is not None:
                 raise TensorTypeError(
                     f"argument {position} of {name} is a {type(argument).__name__} that contains a "

@@ -29,6 +29,7 @@ from sweepgrad.errors import CheckpointError
 from sweepgrad.gradients import alias, differentiate_region
 from sweepgrad.graph import DEFAULT, GraphRuntime, Node, is_recording
 from sweepgrad.graph.node import node_ids
+from sweepgrad.graph.watch import hooked
 from sweepgrad.randomness import Noting, Replaying, inside
 from sweepgrad.tensor import Tensor, from_numpy, runtime_of, untracked
 
@@ -265,6 +266,12 @@ class _Region:
         ]
         targets = [v._node for v in variables if v._node is not None] + self.captured
         found = differentiate_region(roots, frozenset(targets), call.again)
+        # Hooks that the function put on its arguments; those of parameters run when
+        # the outer backward knows their final gradients.
+        for variable in variables:
+            node = variable._node
+            if node in found:
+                found[node] = hooked(node, found[node])
         return [found.get(node) for node in targets]
 
     def _again(self, variables: list[Tensor]) -> _Ran:
