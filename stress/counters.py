@@ -17,6 +17,7 @@ class Counters:
     overlaps: int = 0
     progress: float = field(default_factory=time.monotonic)
     where: str = "starting"
+    running: bool = True
 
     def step(self, where: str, operations: int = 0, backwards: int = 0) -> None:
         """Note that work was done, and what."""

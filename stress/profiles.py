@@ -131,8 +131,11 @@ class Merge:
 class Cycle:
     """A cycle that holds a tensor and whose finalizer uses tensors, for the collector to find."""
 
-    def __init__(self, tensor: Any, counters: Counters) -> None:
+    def __init__(self, tensor: Any, counters: Counters, sweeps: bool) -> None:
         self.me = self
+        #: Not in every finalizer: a collection finds hundreds of cycles, and each sweep
+        #: looks at the graphs of all of them.
+        self.sweeps = sweeps
         self.tensor = tensor
         self.counters = counters
 
@@ -141,9 +144,11 @@ class Cycle:
             leaf = sg.tensor(np.array([3.0]), requires_grad=True)
             (leaf * leaf).backward(np.ones(1))
             (self.tensor * 2.0).backward(np.ones(1))
-            sg.graph_cleanup()
+            if self.sweeps:
+                sg.graph_cleanup()
         except (sg.ReentrantCallError, sg.GraphConsumedError):
             self.counters.refused += 1
+        self.counters.step("a finalizer")
 
 
 class Hazards:
@@ -155,7 +160,7 @@ class Hazards:
 
     def __call__(self, rng: random.Random, counters: Counters) -> None:
         leaf = sg.tensor(np.array([3.0]), requires_grad=True)
-        Cycle(leaf * 2.0, counters)
+        Cycle(leaf * 2.0, counters, sweeps=rng.random() < 0.1)
         choice = rng.randrange(20)
         if choice == 0:
             gc.collect()

@@ -51,6 +51,7 @@ class Run:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
         self.stop = Event()
+        self.finished = Event()
         self.overlap = Overlap()
         self.counters = [Counters() for _ in range(arguments.threads)]
         self.failures: list[str] = []
@@ -73,13 +74,16 @@ class Run:
         except BaseException:
             self.failures.append(f"worker {worker}:\n{traceback.format_exc()}")
             self.stop.set()
+        finally:
+            counters.running = False
 
     def beat(self) -> dict[str, Any]:
         """One line of figures, at any time."""
         resident = resident_bytes()
         self.peak = max(self.peak, resident)
         report = sg.memory_report()
-        idle = time.monotonic() - min(counters.progress for counters in self.counters)
+        now = time.monotonic()
+        idle = now - min((c.progress for c in self.counters if c.running), default=now)
         return {
             "beat": time.monotonic(),
             "operations": sum(c.operations for c in self.counters),
@@ -88,17 +92,17 @@ class Run:
             "stalled": [
                 f"worker {k} in {c.where}"
                 for k, c in enumerate(self.counters)
-                if time.monotonic() - c.progress > self.arguments.limit / 2
+                if c.running and now - c.progress > self.arguments.limit / 2
             ],
             "graphs": report.graphs,
             "nodes": report.nodes,
             "rss": resident,
         }
 
-    def report_until_stopped(self) -> None:
+    def report_until_finished(self) -> None:
         """The reporter thread.  Shows who waits for whom once a worker stops progressing."""
         shown = False
-        while not self.stop.wait(BEAT_SECONDS):
+        while not self.finished.wait(BEAT_SECONDS):
             beat = self.beat()
             print(json.dumps(beat), flush=True)
             if beat["stalled"] and not shown:
@@ -129,7 +133,7 @@ class Run:
             Thread(target=self.work, args=(worker,), name=f"worker {worker}")
             for worker in range(self.arguments.threads)
         ]
-        reporter = Thread(target=self.report_until_stopped, name="reporter", daemon=True)
+        reporter = Thread(target=self.report_until_finished, name="reporter", daemon=True)
         hazards = self.arguments.profile in ("hazards", "all") and hasattr(signal, "setitimer")
         if hazards:
             signal.signal(signal.SIGALRM, self.on_timer)
@@ -145,8 +149,10 @@ class Run:
         self.stop.set()
         if hazards:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
-        for thread in [*threads, reporter]:
+        for thread in threads:
             thread.join()  # the watcher ends the process if this hangs
+        self.finished.set()
+        reporter.join()
 
 
 def finish(run: Run, start_rss: int) -> dict[str, Any]:
