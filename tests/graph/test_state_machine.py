@@ -212,7 +212,7 @@ class GraphMachine(RuleBasedStateMachine):
 COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 TestGraphMachine = GraphMachine.TestCase
-TestGraphMachine.settings = settings(max_examples=100, stateful_step_count=25, **COMMON)
+TestGraphMachine.settings = settings(max_examples=60, stateful_step_count=25, **COMMON)
 
 
 @pytest.mark.slow
