@@ -9,7 +9,7 @@ import numpy as np
 
 import sweepgrad as sg
 
-LAYERS, WIDTH, BATCH = 64, 64, 256
+LAYERS, WIDTH, BATCH = 64, 64, 128
 
 
 class Layer:
