@@ -68,6 +68,8 @@ class Operation(Protocol):
     """What a kind of user's operation tells about itself."""
 
     name: str
+    #: The rule of every call of it; what differs from call to call is saved.
+    rule: Rule
     #: Its rule gives gradients that cannot be differentiated again.
     once: bool
 
@@ -92,45 +94,66 @@ class Call:
         count: how many gradients the rule returns.
         inputs: for each parent, the position of its gradient among these.
         places: for each parent, the shape and dtype of its gradient.
-        results: shape and dtype of each tracked result.
         roles: for each saved value after this one, where it sits in the graph.
+        results: shape and dtype of each tracked result.
         materialize: results without a gradient get zeros, not None.
-        again: the gradients are to be differentiated again; set on a copy.
-        parents: then, the nodes of the arguments.
     """
 
     __slots__ = (
-        "again",
         "count",
         "inputs",
         "materialize",
         "operation",
-        "parents",
         "places",
         "results",
         "roles",
         "state",
     )
 
-    def __init__(self, operation: Operation, state: Any, count: int) -> None:
+    #: True in the copy that a backward gets whose gradients are differentiated again.
+    again = False
+    #: In that copy, the nodes of the arguments.
+    parents: tuple[Node, ...] = ()
+
+    def __init__(
+        self,
+        operation: Operation,
+        state: Any,
+        count: int,
+        inputs: tuple[int, ...],
+        places: tuple[Shaped, ...],
+        roles: tuple[Role, ...],
+        materialize: bool = True,
+    ) -> None:
         self.operation = operation
         self.state = state
         self.count = count
-        self.inputs: tuple[int, ...] = ()
-        self.places: tuple[Shaped, ...] = ()
+        self.inputs = inputs
+        self.places = places
+        self.roles = roles
         self.results: tuple[Shaped, ...] = ()
-        self.roles: tuple[Role, ...] = ()
-        self.materialize = True
-        self.again = False
-        self.parents: tuple[Node, ...] = ()
+        self.materialize = materialize
 
-    def differentiable(self, parents: tuple[Node, ...]) -> Call:
-        """The same call, for a backward whose gradients are differentiated again."""
-        copy = Call(self.operation, self.state, self.count)
-        copy.inputs, copy.places, copy.results = self.inputs, self.places, self.results
-        copy.roles, copy.materialize = self.roles, self.materialize
-        copy.again, copy.parents = True, parents
-        return copy
+
+class _AgainCall(Call):
+    """A call in a backward whose gradients are differentiated again."""
+
+    __slots__ = ("parents",)
+
+    again = True
+
+    def __init__(self, call: Call, parents: tuple[Node, ...]) -> None:
+        super().__init__(
+            call.operation,
+            call.state,
+            call.count,
+            call.inputs,
+            call.places,
+            call.roles,
+            call.materialize,
+        )
+        self.results = call.results
+        self.parents = parents
 
 
 class Shaped:
@@ -162,13 +185,12 @@ _SELECT = Rule("one of several results", _select)
 
 
 def rule_for(name: str) -> Rule:
-    """The rule of every call of an operation; what differs from call to call is saved."""
+    """The rule of an operation's calls."""
     return Rule(name, _run_call, lift=_lift_call)
 
 
 def record(
     call: Call,
-    rule: Rule,
     parents: Sequence[Node],
     results: Sequence[Tensor],
     saved: tuple[Any, ...],
@@ -179,7 +201,8 @@ def record(
         ReentrantCallError: inside a critical section of this thread.
         RuntimeMismatchError: if the arguments belong to two runtimes.
     """
-    call.results = tuple(Shaped(result) for result in results)
+    rule = call.operation.rule
+    call.results = tuple([Shaped(result._data) for result in results])
     if len(results) == 1:
         register(results[0], parents, rule, (call, *saved))
         return
@@ -209,6 +232,9 @@ def result_array(value: Any, name: str) -> NDArray[Any]:
     return data
 
 
+_CONTAINERS = frozenset({list, tuple, dict})
+
+
 def refuse_tracked_inside(arguments: Sequence[Any], name: str) -> None:
     """Refuse a tracked tensor inside a list, tuple or dict: its gradient would be lost.
 
@@ -216,7 +242,9 @@ def refuse_tracked_inside(arguments: Sequence[Any], name: str) -> None:
         TensorTypeError: naming the operation and the position.
     """
     for position, argument in enumerate(arguments):
-        stack = [argument] if type(argument) in (list, tuple, dict) else []
+        if type(argument) not in _CONTAINERS:
+            continue
+        stack = [argument]
         seen: set[int] = set()  # a list may contain itself
         while stack:
             value = stack.pop()
@@ -315,7 +343,7 @@ def _matching(value: Any, place: Place, call: Call, position: int) -> Any:
 def _lift_call(node: Node, saved: tuple[Any, ...], parents: tuple[Node, ...]) -> tuple[Any, ...]:
     """The saved values put back into the graph; see ``Rule.lift``."""
     call: Call = saved[0]
-    again = call.differentiable(parents)
+    again = _AgainCall(call, parents)
     if call.operation.once:
         return (again, *saved[1:])
     values = zip(saved[1:], call.roles, strict=True)

@@ -144,6 +144,7 @@ class _Region:
     ) -> None:
         self.function = function
         self.name = f"checkpoint({getattr(function, '__qualname__', type(function).__name__)})"
+        self.rule = rule_for(self.name)
         self.arguments: dict[Key, Any] = dict(enumerate(args))
         self.arguments.update(kwargs)
         self.noting = Noting()
@@ -228,14 +229,13 @@ class _Region:
         if not ran.tracked:
             return ran.outcome
         parents = [*nodes, *ran.captured]
-        call = Call(self, None, len(parents))
-        call.inputs = tuple(range(len(parents)))
-        places = [*arrays, *[_array_of(leaf) for leaf in ran.captured]]
-        call.places = tuple([Shaped(place) for place in places])
-        call.roles = tuple([("argument", index) for index in range(len(arrays))])
-        call.materialize = False
+        bounds = [*arrays, *[_array_of(leaf) for leaf in ran.captured]]
+        places = tuple([Shaped(array) for array in bounds])
+        roles = tuple([("argument", index) for index in range(len(arrays))])
+        count = len(parents)
+        call = Call(self, None, count, tuple(range(count)), places, roles, materialize=False)
         results = [untracked(result._data) for result in ran.tracked]
-        record(call, rule_for(self.name), parents, results, tuple(arrays))
+        record(call, parents, results, tuple(arrays))
         if type(ran.outcome) is not tuple:
             return results[0]
         replacing = iter(results)

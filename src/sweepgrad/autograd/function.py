@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -131,6 +131,10 @@ class Context:
         return context
 
 
+#: One instance serves every thread: what it remembers is kept in the context.
+_unrecorded = no_grad()
+
+
 class Function:
     """Base of custom operations with a gradient rule of their own.
 
@@ -171,6 +175,8 @@ class Function:
         TensorTypeError: from ``apply``, if forward returns something else.
     """
 
+    _operation: ClassVar[_ClassOperation]
+
     @staticmethod
     def forward(ctx: Context, *args: Any) -> Any:
         """Compute the results; to be overridden."""
@@ -184,7 +190,11 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Run forward and record the call; returns one tensor, or a tuple as forward did."""
-        return apply(_ClassOperation(cls), args)
+        operation = cls.__dict__.get("_operation")
+        if operation is None:
+            # Two threads may both make it; either will do.
+            operation = cls._operation = _ClassOperation(cls)
+        return apply(operation, args)
 
 
 def once_differentiable(backward: Backward) -> Backward:
@@ -201,11 +211,12 @@ def once_differentiable(backward: Backward) -> Backward:
 class _ClassOperation:
     """A Function class as the calls see it."""
 
-    __slots__ = ("cls", "name", "once")
+    __slots__ = ("cls", "name", "once", "rule")
 
     def __init__(self, cls: type[Function]) -> None:
         self.cls = cls
         self.name = cls.__name__
+        self.rule = rule_for(self.name)
         self.once = getattr(cls.backward, "once_differentiable", False)
 
     def argument(self, position: int) -> str:
@@ -247,12 +258,11 @@ def apply(operation: Runnable, args: tuple[Any, ...]) -> Any:
     recording = is_recording()
     nodes = [a._node if recording and type(a) is Tensor else None for a in args]
     ctx = Context(tuple([node is not None for node in nodes]))
-    with no_grad():
+    with _unrecorded:
         outcome = operation.run(ctx, args)
     raw = outcome if type(outcome) is tuple else (outcome,)
     results = tuple([untracked(result_array(value, name)) for value in raw])
-    parents = [node for node in nodes if node is not None]
-    if parents:
+    if True in ctx.needs_input_grad:
         _record_call(operation, ctx, args, nodes, raw, results)
     return results if type(outcome) is tuple else results[0]
 
@@ -265,24 +275,20 @@ def _record_call(
     raw: tuple[Any, ...],
     results: tuple[Tensor, ...],
 ) -> None:
-    loose = ctx._loose
-    places = [
-        index
-        for index, (value, result) in enumerate(zip(raw, results, strict=True))
-        if result.dtype.kind in "fc" and not any(value is other for other in loose)
-    ]
-    if not places:
+    tracked, outputs = [], []
+    for value, result in zip(raw, results, strict=True):
+        if result._data.dtype.kind in "fc" and position_of(value, ctx._loose) is None:
+            tracked.append(value)
+            outputs.append(result)
+    if not outputs:
         return
-    call = Call(operation, ctx, len(args))
-    call.materialize = ctx._materialize
-    call.inputs = tuple([index for index, node in enumerate(nodes) if node is not None])
-    call.places = tuple([Shaped(args[index]) for index in call.inputs])
-    tracked = [raw[index] for index in places]
-    roles, saved = _saved_values(ctx, [args[index] for index in call.inputs], args, tracked)
-    call.roles = tuple(roles)
     parents = [node for node in nodes if node is not None]
-    outputs = [results[index] for index in places]
-    record(call, rule_for(operation.name), parents, outputs, tuple(saved))
+    inputs = tuple([index for index, node in enumerate(nodes) if node is not None])
+    tensors = [args[index] for index in inputs]
+    places = tuple([Shaped(tensor._data) for tensor in tensors])
+    roles, saved = _saved_values(ctx, tensors, args, tracked)
+    call = Call(operation, ctx, len(args), inputs, places, tuple(roles), ctx._materialize)
+    record(call, parents, outputs, tuple(saved))
 
 
 def _saved_values(
@@ -299,6 +305,8 @@ def _saved_values(
         saved.append(value if own_place else array)
     ctx._saved = ()
     attributes = ctx.__dict__
+    if not attributes:
+        return roles, saved
     for name in [key for key, value in attributes.items() if type(value) is Tensor]:
         index = position_of(attributes[name], tracked_results)
         if index is not None and position_of(attributes[name], args) is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sweepgrad.autograd.calls import Call
+from sweepgrad.autograd.calls import Call, rule_for
 from sweepgrad.autograd.function import Context, apply, name_argument
 from sweepgrad.errors import GradientError, TensorTypeError
 from sweepgrad.tensor import Tensor
@@ -117,7 +117,7 @@ def _positional(
 class _VjpOperation:
     """A function with its rule as the calls see it."""
 
-    __slots__ = ("backward", "forward", "function", "name", "nondiff", "once")
+    __slots__ = ("backward", "forward", "function", "name", "nondiff", "once", "rule")
 
     def __init__(
         self,
@@ -131,6 +131,7 @@ class _VjpOperation:
         self.backward = backward
         self.nondiff = nondiff
         self.name = function.__name__
+        self.rule = rule_for(self.name)
         self.once = getattr(backward, "once_differentiable", False)
 
     def argument(self, position: int) -> str:

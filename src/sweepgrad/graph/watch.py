@@ -40,6 +40,10 @@ inspector: ContextVar[Callable[[Node, Rule], Rule] | None] = ContextVar(
 )
 
 
+#: One instance serves every thread: what it remembers is kept in the context.
+_recorded = enable_grad()
+
+
 def run_user_code(what: str, function: Callable[..., Any], *args: Any) -> Any:
     """Call a rule, hook or callback of the user's from inside a backward; no lock is held.
 
@@ -60,7 +64,7 @@ def run_user_code(what: str, function: Callable[..., Any], *args: Any) -> Any:
     # a token would leave the level raised for good.
     try:
         _depth.set(depth + 1)
-        with enable_grad():
+        with _recorded:
             return function(*args)
     finally:
         _depth.set(depth)
