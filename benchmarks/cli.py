@@ -30,6 +30,11 @@ def parser() -> argparse.ArgumentParser:
         help="leave the garbage collector on in timed rounds (default: off for every engine)",
     )
     made.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="time single threads by the process's own clock, for a busy machine",
+    )
+    made.add_argument(
         "--free-threaded",
         metavar="PYTHON",
         help=f"free-threaded interpreter; default: ${FREE_THREADED_VARIABLE}, or one on PATH",
@@ -78,6 +83,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     return Plan(
         quick=options.quick,
         collector=options.collector,
+        cpu_time=options.cpu_time,
         engines=names,
         free_threaded=options.free_threaded or find_free_threaded(),
     )
@@ -91,6 +97,7 @@ def run(names: Sequence[str], plan: Plan) -> Report:
     machine["engines"] = ", ".join(plan.engines)
     machine["free-threaded interpreter"] = plan.free_threaded or "none"
     machine["garbage collector in timed rounds"] = "on" if plan.collector else "off"
+    machine["clock of single threads"] = "process" if plan.cpu_time else "wall"
     machine["quick"] = plan.quick
     report = Report(machine)
     for name in names:

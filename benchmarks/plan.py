@@ -24,12 +24,14 @@ class Plan:
     Attributes:
         quick: small sizes and few rounds, the whole run in under a minute.
         collector: leave the garbage collector on in timed rounds.
+        cpu_time: time with the process's own clock where one thread is timed.
         engines: names of the engines to compare.
         free_threaded: a free-threaded interpreter, or None.
     """
 
     quick: bool = False
     collector: bool = False
+    cpu_time: bool = False
     engines: list[str] = field(default_factory=engines.installed)
     free_threaded: str | None = None
 
@@ -37,6 +39,10 @@ class Plan:
     def seconds(self) -> float:
         """Time for one interleaved measurement."""
         return 0.7 if self.quick else 6.0
+
+    def timing(self) -> dict[str, bool]:
+        """What a case hands on to ``timing.measure``."""
+        return {"collector": self.collector, "cpu_time": self.cpu_time}
 
     def pick(self, quick: Size, full: Size) -> Size:
         """A size, or several, that depend on how much time there is."""

@@ -11,6 +11,10 @@ instead of a mean.
 *Minimum* is the figure that counts: noise only adds time.  *Median* and the
 *spread* (the middle 80 % of the rounds) show what the machine did meanwhile.
 
+*Clock*: wall-clock time, or the processor time of the whole process (``cpu_time=True``),
+which leaves out the time that other programs had the processor.  The second is the
+better one on a busy machine; it says nothing about waiting.
+
 *Garbage collector*: the same for all engines.  Everything that exists before a
 measurement is frozen (``gc.freeze``), the collector is off while a round is
 timed, and between rounds the young generations are collected, untimed.  With
@@ -32,6 +36,9 @@ ROUND_SECONDS = 0.5e-3
 #: Rounds that a case gets even when its time is up.
 FEWEST_ROUNDS = 11
 MOST_ROUNDS = 4000
+
+#: Gives seconds since some moment.
+Clock = Callable[[], float]
 
 
 def _nothing() -> None:
@@ -115,6 +122,7 @@ def measure(
     seconds: float,
     *,
     collector: bool = False,
+    cpu_time: bool = False,
     round_seconds: float = ROUND_SECONDS,
 ) -> dict[str, Series]:
     """Time all subjects in interleaved rounds for about ``seconds``, untimed parts included.
@@ -125,13 +133,14 @@ def measure(
     names = [subject.engine for subject in subjects]
     if len(set(names)) != len(names):
         raise ValueError(f"two subjects of one name in {names}; a name is a key of the results")
+    clock = time.process_time if cpu_time else time.perf_counter
     before = gc.isenabled()
     gc.collect()
     gc.freeze()
     try:
-        repeats = [_calibrate(subject, round_seconds, collector) for subject in subjects]
+        repeats = [_calibrate(subject, round_seconds, collector, clock) for subject in subjects]
         series = [Series(name) for name in names]
-        _rounds(subjects, repeats, series, seconds, collector)
+        _rounds(subjects, repeats, series, seconds, collector, clock)
     finally:
         gc.unfreeze()
         _switch_collector(before)
@@ -144,6 +153,7 @@ def _rounds(
     series: Sequence[Series],
     seconds: float,
     collector: bool,
+    clock: Clock,
 ) -> None:
     order = list(range(len(subjects)))
     end = time.perf_counter() + seconds
@@ -152,23 +162,23 @@ def _rounds(
             return
         for position in order:
             subject = subjects[position]
-            taken = _one_round(subject, repeats[position], collector)
+            taken = _one_round(subject, repeats[position], collector, clock)
             series[position].samples.append(taken / (repeats[position] * subject.units))
         # Rotated, so that no engine always runs in the caches that one other left.
         order.append(order.pop(0))
 
 
-def _calibrate(subject: Subject, round_seconds: float, collector: bool) -> int:
+def _calibrate(subject: Subject, round_seconds: float, collector: bool, clock: Clock) -> int:
     """How many calls make a round long enough; doubles as the warm-up."""
     repeats = 1
     while True:
-        taken = min(_one_round(subject, repeats, collector) for _ in range(3))
+        taken = min(_one_round(subject, repeats, collector, clock) for _ in range(3))
         if taken >= round_seconds or repeats >= 1 << 20:
             return repeats
         repeats *= 2
 
 
-def _one_round(subject: Subject, repeats: int, collector: bool) -> float:
+def _one_round(subject: Subject, repeats: int, collector: bool, clock: Clock) -> float:
     """Seconds that ``repeats`` calls took; the clock stops before their results are dropped."""
     prepared = [subject.prepare() for _ in range(repeats)]
     results: list[object] = []
@@ -176,10 +186,10 @@ def _one_round(subject: Subject, repeats: int, collector: bool) -> float:
     gc.collect(1)
     _switch_collector(collector)
     try:
-        start = time.perf_counter()
+        start = clock()
         for argument in prepared:
             keep(run(argument))
-        return time.perf_counter() - start
+        return clock() - start
     finally:
         gc.disable()
 

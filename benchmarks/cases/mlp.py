@@ -33,7 +33,7 @@ def step(plan: Plan) -> CaseResult:
                 continue
             check_agreement(label, _after_steps(network), reference)
             subjects.append(Subject(label, _stepping(network)))
-    series = measure(subjects, 2 * plan.seconds, collector=plan.collector)
+    series = measure(subjects, 2 * plan.seconds, **plan.timing())
     result.add_series("mlp: one step", series)
     for name, other in series.items():
         ours = series["sweepgrad + SGD class" if name.endswith("SGD class") else "sweepgrad"]

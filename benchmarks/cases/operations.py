@@ -59,7 +59,7 @@ def _chain(plan: Plan, operation: str, expected: Any) -> CaseResult:
         (f"backward step of {operation}", stepping, BACKWARD),
         (f"drop a recorded {operation}, no backward", dropping, None),
     ):
-        series = measure(subjects, plan.seconds, collector=plan.collector)
+        series = measure(subjects, plan.seconds, **plan.timing())
         result.add_series(what, series)
         compare(result, what, series, limit)
     return result
@@ -69,11 +69,11 @@ def leaf(plan: Plan) -> CaseResult:
     """Create a tracked copy of a 2×2 array, and drop it."""
     result = CaseResult("leaf")
     loops = _loops(plan, lambda engine: engine.leaves(LOOP))
-    series = measure(loops, plan.seconds, collector=plan.collector)
+    series = measure(loops, plan.seconds, **plan.timing())
     result.add_series("leaf: create and drop", series)
     compare(result, "create and drop a leaf", series, LEAF)
     loops = _loops(plan, lambda engine: engine.sharing_leaves(LOOP))
-    series = measure(loops, plan.seconds / 2, collector=plan.collector)
+    series = measure(loops, plan.seconds / 2, **plan.timing())
     result.add_series("leaf: create and drop, sharing memory", series)
     compare(result, "create and drop a leaf that shares memory", series, None)
     return result
@@ -83,7 +83,7 @@ def leaf_operation(plan: Plan) -> CaseResult:
     """A leaf t, t*t + t, everything dropped, no backward."""
     result = CaseResult("leaf-operation")
     loops = _loops(plan, lambda engine: engine.leaf_operations(LOOP))
-    series = measure(loops, plan.seconds, collector=plan.collector)
+    series = measure(loops, plan.seconds, **plan.timing())
     result.add_series("leaf-operation: leaf, t*t + t, drop", series)
     compare(result, "leaf, t*t + t, drop", series, LEAF_OPERATION)
     return result

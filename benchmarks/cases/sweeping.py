@@ -67,7 +67,7 @@ def against_garbage(plan: Plan) -> CaseResult:
     """Seconds per freed node for more and more garbage."""
     result = CaseResult("sweep-garbage")
     points: list[tuple[float, float]] = []
-    for size in plan.pick((1_000, 10_000, 100_000), (1_000, 10_000, 100_000, 1_000_000)):
+    for size in plan.pick((1_000, 10_000, 30_000), (1_000, 10_000, 100_000, 1_000_000)):
         rounds = plan.pick(3, 7) if size <= 100_000 else 3
         samples = [_without_collector(Scene(size), size) / size for _ in range(rounds)]
         points.append((size, min(samples) * 1e9))
@@ -105,7 +105,7 @@ def against_live(plan: Plan) -> CaseResult:
     """The same garbage beside more and more live nodes."""
     result = CaseResult("sweep-live")
     garbage = plan.pick(10_000, 10_000)
-    sizes = plan.pick((1_000, 100_000), (1_000, 10_000, 100_000, 1_000_000))
+    sizes = plan.pick((1_000, 20_000), (1_000, 10_000, 100_000, 1_000_000))
     lines: dict[str, list[tuple[float, float]]] = {}
     for where, together in (("other graphs", False), ("the same graph", True)):
         found: dict[int, list[float]] = {size: [] for size in sizes}
@@ -143,7 +143,7 @@ def against_live(plan: Plan) -> CaseResult:
 def longest_wait(plan: Plan) -> CaseResult:
     """Longest pause of a thread that records in its own graph, or in the swept one."""
     result = CaseResult("sweep-wait")
-    size = plan.pick(100_000, 1_000_000)
+    size = plan.pick(30_000, 1_000_000)
     rounds = plan.pick(2, 3)
     note = f"switch interval {SWITCH_INTERVAL * 1e3:g} ms"
     control = [_pause_during(_busy, Scene(10), own_graph=True) for _ in range(rounds)]

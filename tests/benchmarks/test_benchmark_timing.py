@@ -1,6 +1,7 @@
 """The timing core: what is timed, in which order, and what the statistics say."""
 
 import gc
+import threading
 import time
 import weakref
 
@@ -68,6 +69,15 @@ def test_short_subjects_are_repeated_until_a_round_is_long_enough():
     series = measure([Subject("a", lambda _: calls.append(1))], 0.0, round_seconds=1e-3)
     assert len(calls) / len(series["a"].samples) > 100
     assert series["a"].minimum < 1e-4
+
+
+def test_processor_time_leaves_waiting_out():
+    def wait(_):
+        ready = threading.Event()
+        ready.wait(5e-3)
+
+    series = measure([Subject("a", wait)], 0.0, cpu_time=True, round_seconds=1e-5)
+    assert series["a"].minimum < 2e-3
 
 
 def test_units_divide_the_time():
