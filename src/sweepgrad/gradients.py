@@ -149,7 +149,7 @@ def differentiate_region(
 
 def _seed(root: Tensor, gradient: Any, create_graph: bool) -> Any:
     """The gradient to start from, of the root's shape and dtype."""
-    data = root._data
+    data = root._array
     if gradient is None:
         if data.size != 1:
             raise GradientError(
@@ -159,7 +159,7 @@ def _seed(root: Tensor, gradient: Any, create_graph: bool) -> Any:
             )
         seed: Any = np.ones(data.shape, data.dtype)
         return untracked(seed) if create_graph else seed
-    values = gradient._data if type(gradient) is Tensor else _seed_array(gradient)
+    values = gradient._array if type(gradient) is Tensor else _seed_array(gradient)
     if values.shape != data.shape:
         raise GradientError(
             f"gradient has shape {values.shape} but the tensor has shape {data.shape}; "
@@ -193,12 +193,12 @@ def _own(value: Any, handle: Tensor, taken: set[int], create_graph: bool) -> Any
     A declared rule returns a new array, the gradient it was given, or a view of
     that; so an array with no base that no other leaf got is nobody else's.
     """
-    data = handle._data
+    data = handle._array
     if create_graph:
         result = value if type(value) is Tensor else untracked(np.asarray(value))
         return result if result.dtype == data.dtype else result.astype(data.dtype)
     if type(value) is Tensor:
-        value = value._data
+        value = value._array
     if (
         type(value) is ndarray
         and value.base is None
@@ -244,10 +244,10 @@ def on_node(value: NDArray[Any], node: Node) -> Tensor:
     been replaced since.
     """
     handle: Tensor | None = node()
-    if handle is not None and handle._data is value:
+    if handle is not None and handle._array is value:
         return handle
     stand_in = new_tensor(Tensor)
-    stand_in._data = value
+    stand_in._array = value
     stand_in._node = node
     return stand_in
 
@@ -366,7 +366,7 @@ def value_and_grad(
             )
         wanted = [arguments[position] for position in positions]
         gradients = grad(value, wanted, create_graph=create_graph)
-        result = value if create_graph else value._data.copy()
+        result = value if create_graph else value._array.copy()
         return result, gradients[0] if isinstance(argnums, int) else gradients
 
     return wrapper
@@ -382,7 +382,7 @@ def alias(value: Tensor) -> Tensor:
     What is differentiated by the alias counts no other use of the tensor.
     """
     node = node_of(value, "alias")
-    result = untracked(value._data)
+    result = untracked(value._array)
     result._node = register_one(result, node, _ALIAS, (), 0)
     return result
 

@@ -50,9 +50,9 @@ class Tensor(InstalledMethods):
     NumPy's, element by element.
     """
 
-    __slots__ = ("__weakref__", "_data", "_node")
+    __slots__ = ("__weakref__", "_array", "_node")
 
-    _data: NDArray[Any]
+    _array: NDArray[Any]
     _node: Node | None
 
     __array_priority__ = 1000.0
@@ -68,27 +68,27 @@ class Tensor(InstalledMethods):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the value."""
-        return self._data.shape
+        return self._array.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the value."""
-        return self._data.dtype
+        return self._array.dtype
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return self._data.ndim
+        return self._array.ndim
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return self._data.size
+        return self._array.size
 
     @property
     def nbytes(self) -> int:
         """Bytes of the value."""
-        return self._data.nbytes
+        return self._array.nbytes
 
     @property
     def requires_grad(self) -> bool:
@@ -108,7 +108,7 @@ class Tensor(InstalledMethods):
 
         The view stays what it was when a parameter is replaced.
         """
-        view = self._data.view()
+        view = self._array.view()
         view.flags.writeable = False
         return view
 
@@ -118,20 +118,20 @@ class Tensor(InstalledMethods):
         Raises:
             TensorTypeError: if there is not exactly one element.
         """
-        if self._data.size != 1:
+        if self._array.size != 1:
             raise TensorTypeError(
                 f"item() needs a tensor with one element, this one has shape {self.shape}; "
                 "index it first, or use .numpy()"
             )
-        return self._data.item()
+        return self._array.item()
 
     def tolist(self) -> Any:
         """The value as nested Python lists."""
-        return self._data.tolist()
+        return self._array.tolist()
 
     def detach(self) -> Tensor:
         """An untracked tensor that shares this one's memory; no gradient flows through it."""
-        return untracked(self._data)
+        return untracked(self._array)
 
     # --- replacing a parameter's value -------------------------------------------------
 
@@ -175,7 +175,7 @@ class Tensor(InstalledMethods):
         runtime, key = self._swap_place()
         swap = runtime.parameters.replace
         while True:
-            current = self._data
+            current = self._array
             view = current.view()
             view.flags.writeable = False
             new = self._new_value(function(view), "update")
@@ -191,8 +191,8 @@ class Tensor(InstalledMethods):
             )
 
     def _new_value(self, value: Any, operation: str) -> NDArray[Any]:
-        old = self._data
-        source = value._data if type(value) is Tensor else value
+        old = self._array
+        source = value._array if type(value) is Tensor else value
         new = converted(source, old.dtype, operation)
         if new.shape != old.shape:
             raise ShapeError(
@@ -298,7 +298,7 @@ class Tensor(InstalledMethods):
     # --- Python and NumPy protocols ------------------------------------------------------
 
     def __repr__(self) -> str:
-        text = np.array2string(self._data, separator=", ", prefix="tensor(", threshold=200)
+        text = np.array2string(self._array, separator=", ", prefix="tensor(", threshold=200)
         parts = [text, f"dtype={self.dtype}"]
         if self._node is not None:
             rule = self._node.rule
@@ -314,17 +314,17 @@ class Tensor(InstalledMethods):
         return format(self.item(), spec)
 
     def __len__(self) -> int:
-        if not self._data.ndim:
+        if not self._array.ndim:
             raise TensorTypeError("len() of a tensor without axes; it holds one value: use item()")
-        return len(self._data)
+        return len(self._array)
 
     def __bool__(self) -> bool:
-        if self._data.size != 1:
+        if self._array.size != 1:
             raise TensorTypeError(
                 f"the truth value of a tensor of shape {self.shape} is ambiguous; "
                 "use .numpy().any() or .numpy().all()"
             )
-        return bool(self._data.item())
+        return bool(self._array.item())
 
     def __float__(self) -> float:
         return float(self.item())
@@ -336,11 +336,11 @@ class Tensor(InstalledMethods):
         return complex(self.item())
 
     def __index__(self) -> int:
-        return int(self._data.__index__())
+        return int(self._array.__index__())
 
     def __contains__(self, value: object) -> bool:
-        data = value._data if type(value) is Tensor else value
-        return bool((self._data == data).any())
+        data = value._array if type(value) is Tensor else value
+        return bool((self._array == data).any())
 
     __hash__ = object.__hash__
 
@@ -350,12 +350,12 @@ class Tensor(InstalledMethods):
                 "a tracked tensor is not converted to an ndarray silently, because its gradient "
                 "would be lost; use .numpy() for a read-only view, or .detach() for a constant"
             )
-        if copy or (dtype is not None and np.dtype(dtype) != self._data.dtype):
+        if copy or (dtype is not None and np.dtype(dtype) != self._array.dtype):
             if copy is False:
                 raise ValueError(
                     f"no view of dtype {dtype} on a tensor of dtype {self.dtype}; use copy=True"
                 )
-            return np.array(self._data, dtype=dtype)
+            return np.array(self._array, dtype=dtype)
         return self.numpy()
 
     def __setitem__(self, index: object, value: object) -> NoReturn:
@@ -371,11 +371,11 @@ class Tensor(InstalledMethods):
     def __copy__(self) -> Tensor:
         node = self._node
         if node is None:
-            return untracked(self._data.copy())
-        return _made_of(self._data.copy(), True, runtime_of(node))
+            return untracked(self._array.copy())
+        return _made_of(self._array.copy(), True, runtime_of(node))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self._data, self.requires_grad)
+        return _unpickle, (self._array, self.requires_grad)
 
 
 #: Makes a tensor without running ``Tensor.__init__``; the caller sets both fields.
@@ -385,7 +385,7 @@ new_tensor: Callable[[type[Tensor]], Tensor] = object.__new__
 def untracked(data: NDArray[Any]) -> Tensor:
     """An untracked tensor on this array, which nobody may write into."""
     result = new_tensor(Tensor)
-    result._data = data
+    result._array = data
     result._node = None
     return result
 
@@ -404,7 +404,7 @@ def _made_of(data: NDArray[Any], requires_grad: bool, runtime: GraphRuntime) -> 
             "no gradient; pass dtype=np.float32 or np.float64"
         )
     result = new_tensor(Tensor)
-    result._data = data
+    result._array = data
     result._node = runtime.leaf(result) if requires_grad else None
     return result
 
@@ -466,7 +466,7 @@ def from_numpy(
 def _plain(value: Any) -> Any:
     """Unwrap tensors; refuse ndarray subclasses, whose extra meaning would be lost."""
     if type(value) is Tensor:
-        return value._data
+        return value._array
     if isinstance(value, ndarray) and type(value) is not ndarray:
         raise TensorTypeError(
             f"tensors are made of plain ndarrays, got {type(value).__name__}; "

@@ -22,7 +22,7 @@ def fingerprint():
     return {
         "node": [id(Node.__dict__.get(name)) for name in ("children", "graph", "__call__")],
         "graph": id(Graph.__dict__["forward"]),
-        "tensor": [id(Tensor.__dict__.get(name)) for name in ("_data", "__del__")],
+        "tensor": [id(Tensor.__dict__.get(name)) for name in ("_array", "__del__")],
         "runtime": [id(value) for value in DEFAULT.__dict__.values()],
         "threading": [id(getattr(threading, name)) for name in names],
         "methods": [id(vars(threading.Thread)[name]) for name in ("start", "join", "is_alive")],

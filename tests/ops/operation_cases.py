@@ -136,7 +136,7 @@ def _value_and_gradients(one: Case, arrays: Any) -> tuple[np.ndarray, list[np.nd
         assert gradient.dtype == array.dtype
         assert gradient.flags.c_contiguous
         assert gradient.flags.writeable
-        assert not np.may_share_memory(gradient, out._data)
+        assert not np.may_share_memory(gradient, out._array)
         assert not any(np.shares_memory(gradient, other) for other in (*arrays, *results))
         results.append(gradient)
     return out.numpy(), results

@@ -228,7 +228,7 @@ def test_views_share_memory_with_their_operand():
         np.flip(t),
         np.diagonal(t),
     ):
-        assert np.shares_memory(view._data, t._data)
+        assert np.shares_memory(view._array, t._array)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_a_wrong_result_fails_the_run(tmp_path):
         "import runpy, sys\n"
         "from sweepgrad.graph.parameters import ParameterSwap\n"
         "def replace(self, cell, key, expected, new):\n"
-        "    cell._data = new\n"
+        "    cell._array = new\n"
         "    return True\n"
         "ParameterSwap.replace = replace\n"
         "from stress import worker\n"

@@ -35,7 +35,7 @@ class World:
 def with_rule(x, backward):
     """A tensor of the value of ``x`` whose gradient rule is ``backward``."""
     result = new_tensor(Tensor)
-    result._data = x._data
+    result._array = x._array
     result._node = register_one(result, x._node, Rule("ruled", backward), (), 0)
     return result
 

@@ -79,7 +79,7 @@ def test_a_context_that_holds_its_own_result_is_collected(make, baseline):
     Megabyte.contexts.clear()
     result = make(leaf(np.ones(3)))
     context = Megabyte.contexts[0]
-    seen = [context, weakref.ref(result), weakref.ref(context().array), weakref.ref(result._data)]
+    seen = [context, weakref.ref(result), weakref.ref(context().array), weakref.ref(result._array)]
     assert all(reference() is not None for reference in seen)
     del result
     gc.collect()

@@ -138,7 +138,7 @@ def test_a_failed_backward_leaves_nothing(chain, error, baseline):
     """C13: the exception dropped, counts at the baseline, no lock held, the next backward right."""
     x = leaf(np.ones(1000))
     loss = chain(x, error)
-    seen = weakref.ref(loss._data)
+    seen = weakref.ref(loss._array)
     with pytest.raises(error, match="on purpose"):
         loss.backward()
     del x, loss
@@ -184,7 +184,7 @@ def test_a_kept_exception_keeps_no_array_of_the_graph(how, baseline):
     x = leaf(np.ones(1000))
     early = ruled(fail).apply(x * 2.0)
     late = Gives.apply(early * early * 3.0, x)
-    arrays.append(weakref.ref(early._data))
+    arrays.append(weakref.ref(early._array))
     loss = late.sum()
     del early, late
     kept = None

@@ -327,7 +327,7 @@ def test_a_hook_that_closes_over_the_loss_is_collected(baseline):
         h.register_hook(lambda g, loss=loss: None)
         x.register_hook(lambda g, loss=loss: None)
         x.register_post_accumulate(lambda t, g, loss=loss: None)
-        arrays.append(weakref.ref(h._data))
+        arrays.append(weakref.ref(h._array))
     del x, h, loss
     gc.collect()
     assert [array() for array in arrays] == [None] * 3

@@ -142,5 +142,5 @@ def _has_nan(value: Any) -> bool:
         return any(_has_nan(part) for part in value)
     if type(value) is Bundle:
         return any(_has_nan(part) for part in value.parts.values())
-    data = value._data if type(value) is Tensor else np.asarray(value)
+    data = value._array if type(value) is Tensor else np.asarray(value)
     return bool(data.dtype.kind in "fc" and np.isnan(data).any())

@@ -202,7 +202,7 @@ def record(
         RuntimeMismatchError: if the arguments belong to two runtimes.
     """
     rule = call.operation.rule
-    call.results = tuple([Shaped(result._data) for result in results])
+    call.results = tuple([Shaped(result._array) for result in results])
     if len(results) == 1:
         register(results[0], parents, rule, (call, *saved))
         return
@@ -220,7 +220,7 @@ def result_array(value: Any, name: str) -> NDArray[Any]:
         DtypeError: if it is not numeric.
     """
     if type(value) is Tensor:
-        return value._data
+        return value._array
     if type(value) is not ndarray and not isinstance(value, (np.generic, int, float, complex)):
         raise TensorTypeError(
             f"{name} returned {type(value).__name__}; the results of an operation are "
@@ -284,7 +284,7 @@ def _constant(value: Any) -> Any:
     if type(value) is ndarray:
         return untracked(value)
     if type(value) is Tensor:
-        return value if value._node is None else untracked(value._data)
+        return value if value._node is None else untracked(value._array)
     return value
 
 
@@ -298,7 +298,7 @@ def _of_results(gradient: Any, call: Call, again: bool) -> list[Any]:
             zeros = np.zeros(result.shape, result.dtype) if call.materialize else None
             gradients.append(None if zeros is None else untracked(zeros))
         elif type(part) is Tensor:
-            gradients.append(part if again else untracked(part._data))
+            gradients.append(part if again else untracked(part._array))
         else:
             gradients.append(untracked(np.asarray(part)))
     return gradients
@@ -322,7 +322,7 @@ def _checked(outcome: Any, call: Call) -> list[Any]:
 def _matching(value: Any, place: Place, call: Call, position: int) -> Any:
     if value is None:
         return None
-    data = value._data if type(value) is Tensor else np.asarray(value)
+    data = value._array if type(value) is Tensor else np.asarray(value)
     if data.shape != place.shape or data.dtype != place.dtype:
         raise GradientError(
             f"the rule of {call.operation.name} returned a gradient of shape {data.shape} and "
@@ -378,7 +378,7 @@ def _barrier(part: Any, gradient: Any, call: Call) -> Any:
     """A gradient that can be used but not differentiated again."""
     if part is None:
         return None
-    result = untracked(part._data)
+    result = untracked(part._array)
     tensors = gradient.parts.values() if type(gradient) is Bundle else (gradient,)
     nodes = [t._node for t in tensors if type(t) is Tensor and t._node is not None]
     nodes.extend(call.parents)

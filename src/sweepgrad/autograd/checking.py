@@ -186,7 +186,7 @@ class _Check:
         self.arguments = arguments
         self.checked = [place for place, value in enumerate(arguments) if _is_tracked(value)]
         self.eps, self.rtol, self.atol, self.method = eps, rtol, atol, method
-        self.arrays = [arguments[place]._data for place in self.checked]
+        self.arrays = [arguments[place]._array for place in self.checked]
         self._refuse_wrong_inputs()
 
     def _refuse_wrong_inputs(self) -> None:
@@ -216,7 +216,7 @@ class _Check:
             )
         again = self._values(self.arrays)
         for place in tracked:
-            if not np.array_equal(results[place]._data, again[place], equal_nan=True):
+            if not np.array_equal(results[place]._array, again[place], equal_nan=True):
                 return (
                     f"result {place} differs when the function is called twice with the same "
                     "inputs; differences of its values mean nothing (pass generators with a fixed "
@@ -237,7 +237,7 @@ class _Check:
         return self.function(*arguments)
 
     def _values(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        return [result._data for result in _as_tuple(self._call([untracked(a) for a in arrays]))]
+        return [result._array for result in _as_tuple(self._call([untracked(a) for a in arrays]))]
 
     # --- the oracle -----------------------------------------------------------------------
 

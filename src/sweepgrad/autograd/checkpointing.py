@@ -162,7 +162,7 @@ class _Region:
         keys = [key for key, value in given.items() if _is_tracked(value)]
         values: list[Tensor] = [given[key] for key in keys]
         nodes: list[Node] = [value._node for value in values if value._node is not None]
-        arrays = [value._data for value in values]
+        arrays = [value._array for value in values]
         self.arguments = {
             key: copy.deepcopy(value) if isinstance(value, _GENERATORS) else value
             for key, value in given.items()
@@ -234,7 +234,7 @@ class _Region:
         roles = tuple([("argument", index) for index in range(len(arrays))])
         count = len(parents)
         call = Call(self, None, count, tuple(range(count)), places, roles, materialize=False)
-        results = [untracked(result._data) for result in ran.tracked]
+        results = [untracked(result._array) for result in ran.tracked]
         record(call, parents, results, tuple(arrays))
         if type(ran.outcome) is not tuple:
             return results[0]
@@ -256,11 +256,11 @@ class _Region:
         if call.again:
             variables = [alias(value) for value in values]
         else:
-            variables = self._leaves([value._data for value in values])
+            variables = self._leaves([value._array for value in values])
         ran = self._again(variables)
         self._refuse_changed(ran, call)
         roots = [
-            (result._node, gradient if call.again else gradient._data)
+            (result._node, gradient if call.again else gradient._array)
             for result, gradient in zip(ran.tracked, gradients, strict=True)
             if gradient is not None and result._node is not None
         ]
@@ -375,5 +375,5 @@ def _array_of(leaf: Node) -> NDArray[Any]:
             "a parameter that a checkpointed function used in forward is gone in backward; keep "
             "the function's parameters, or pass them as arguments"
         )
-    data: NDArray[Any] = handle._data
+    data: NDArray[Any] = handle._array
     return data

@@ -92,7 +92,7 @@ class Context:
                     f"save_for_backward got {type(value).__name__}; it takes tensors, arrays and "
                     "None. Set other values as attributes: ctx.name = value"
                 )
-            saved.append((value, value._data if type(value) is Tensor else value))
+            saved.append((value, value._array if type(value) is Tensor else value))
         self._saved = saved
 
     @property
@@ -277,7 +277,7 @@ def _record_call(
 ) -> None:
     tracked, outputs = [], []
     for value, result in zip(raw, results, strict=True):
-        if result._data.dtype.kind in "fc" and position_of(value, ctx._loose) is None:
+        if result._array.dtype.kind in "fc" and position_of(value, ctx._loose) is None:
             tracked.append(value)
             outputs.append(result)
     if not outputs:
@@ -285,7 +285,7 @@ def _record_call(
     parents = [node for node in nodes if node is not None]
     inputs = tuple([index for index, node in enumerate(nodes) if node is not None])
     tensors = [args[index] for index in inputs]
-    places = tuple([Shaped(tensor._data) for tensor in tensors])
+    places = tuple([Shaped(tensor._array) for tensor in tensors])
     roles, saved = _saved_values(ctx, tensors, args, tracked)
     call = Call(operation, ctx, len(args), inputs, places, tuple(roles), ctx._materialize)
     record(call, parents, outputs, tuple(saved))
@@ -312,7 +312,7 @@ def _saved_values(
         if index is not None and position_of(attributes[name], args) is None:
             ctx._own[name] = len(ctx._own)
             roles.append(("result", index))
-            saved.append(attributes.pop(name)._data)
+            saved.append(attributes.pop(name)._array)
     return roles, saved
 
 

@@ -163,13 +163,13 @@ def jvp(
         value, wanted = _evaluated(function, tuple(points), {}, argnums, "jvp")
         vectors = _matching(directions, wanted, "tangent")
         weights = tensor(
-            np.zeros_like(value._data),
+            np.zeros_like(value._array),
             requires_grad=True,
             runtime=runtime_of(node_of(wanted[0], "jvp")),
         )
         pulled = _pulled([value], [weights], wanted, create_graph=True)
         derivative = _pulled(pulled, vectors, [weights], create_graph)[0]
-    return (value if create_graph else value._data.copy()), derivative
+    return (value if create_graph else value._array.copy()), derivative
 
 
 # --- parts --------------------------------------------------------------------------------

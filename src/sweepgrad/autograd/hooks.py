@@ -140,7 +140,7 @@ def _checked(hook: Hook, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Hook:
 
 
 def _replacement(value: Any, seen: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    data = value._data if type(value) is Tensor else np.asarray(value)
+    data = value._array if type(value) is Tensor else np.asarray(value)
     if data.shape != shape or data.dtype != dtype:
         raise GradientError(
             f"a hook returned a gradient of shape {data.shape} and dtype {data.dtype} for a tensor "

@@ -202,7 +202,7 @@ def _taken_apart(value: Any, saved: list[Any]) -> Any:
 def _put_together(template: Any, saved: Sequence[Any]) -> Any:
     if type(template) is _Slot:
         value = saved[template.position]
-        return value._data if template.plain else value
+        return value._array if template.plain else value
     if type(template) in (tuple, list):
         return type(template)([_put_together(item, saved) for item in template])
     if type(template) is dict:

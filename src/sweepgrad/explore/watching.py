@@ -150,7 +150,7 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
     """Watch the fields, put the default runtime on the model, keep collections to events."""
     fields = FIELDS + DEEP if deep else FIELDS
     members = [(kind, name, kind.__dict__[name]) for kind, name, _ in fields]
-    value = Tensor.__dict__["_data"]
+    value = Tensor.__dict__["_array"]
     saved_runtime = DEFAULT.__dict__
     saved_fork = [vars(fork)[name] for name in _OF_FORK]
     saved_counts = (nodes.node_ids, register._next_id, locator.graph_serials)
@@ -162,7 +162,7 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
     try:
         for (kind, name, member), (_, _, slot) in zip(members, fields, strict=True):
             setattr(kind, name, Field(member, name, slot))
-        _set(Tensor, "_data", ValueField(value, _member(members, "graph")))
+        _set(Tensor, "_array", ValueField(value, _member(members, "graph")))
         _set(Tensor, "__del__", dying)
         _set(Node, "__call__", _watched_call)
         _set(GraphRuntime, "__getattr__", _make_runtime)
@@ -175,7 +175,7 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
         sys.unraisablehook = saved_hook
         for kind, name, member in members:
             setattr(kind, name, member)
-        _set(Tensor, "_data", value)
+        _set(Tensor, "_array", value)
         del Tensor.__del__  # type: ignore[attr-defined]
         del Node.__call__
         del GraphRuntime.__getattr__  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ STRIPES = 32
 class Cell(Protocol):
     """What is swapped: anything whose value is one attribute."""
 
-    _data: Any
+    _array: Any
 
 
 class ParameterSwap:
@@ -65,8 +65,8 @@ class ParameterSwap:
         try:
             state.section = self
             with self.locks[stripe]:
-                if cell._data is expected:
-                    cell._data = new
+                if cell._array is expected:
+                    cell._array = new
                     swapped = True
                 else:
                     self._retries[stripe] += 1
@@ -83,7 +83,7 @@ class ParameterSwap:
         ``replace`` would be overwritten by a value that never saw it.
         """
         while True:
-            old = cell._data
+            old = cell._array
             if self.replace(cell, key, old, new):
                 return
 

@@ -82,11 +82,11 @@ class _ExtrasCell:
         self._node = node
 
     @property
-    def _data(self) -> Any:
+    def _array(self) -> Any:
         return getattr(self._node, "extras", None)
 
-    @_data.setter
-    def _data(self, value: Any) -> None:
+    @_array.setter
+    def _array(self, value: Any) -> None:
         self._node.extras = value
 
 
@@ -100,7 +100,7 @@ def extras_of(node: Node) -> dict[str, Any]:
     runtime = node.runtime if node.graph is None else node.graph.runtime
     cell = _ExtrasCell(node)
     while True:
-        extras: dict[str, Any] | None = cell._data
+        extras: dict[str, Any] | None = cell._array
         if extras is not None:
             return extras
         runtime.parameters.replace(cell, node.id, None, {})

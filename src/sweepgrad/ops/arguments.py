@@ -12,12 +12,12 @@ from sweepgrad.tensor import Tensor
 
 def ndim_of(x: Any) -> int:
     """Number of axes of a tensor, or of what NumPy would make an array of."""
-    return x._data.ndim if type(x) is Tensor else np.ndim(x)
+    return x._array.ndim if type(x) is Tensor else np.ndim(x)
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
     """Shape of a tensor, or of what NumPy would make an array of."""
-    return x._data.shape if type(x) is Tensor else np.shape(x)
+    return x._array.shape if type(x) is Tensor else np.shape(x)
 
 
 def refuse(function: str, argument: str, value: Any, fix: str, default: Any = None) -> None:

@@ -114,7 +114,7 @@ def _compared(name: str, compare: Any) -> Any:
     """A comparison operator: NumPy's on the values, giving a plain array of booleans."""
 
     def operator(self: Tensor, other: Any) -> Any:
-        return compare(self._data, other._data if type(other) is Tensor else other)
+        return compare(self._array, other._array if type(other) is Tensor else other)
 
     operator.__name__ = operator.__qualname__ = name
     operator.__doc__ = "Compare the values element by element; a plain array of booleans."

@@ -51,7 +51,7 @@ def scaled_dot_product_attention(
     if causal:
         allowed = np.tri(*scores.shape[-2:], dtype=np.bool_)
     if mask is not None:
-        given = mask._data if type(mask) is Tensor else operand(mask)
+        given = mask._array if type(mask) is Tensor else operand(mask)
         if given.dtype.kind == "b":
             allowed = given if allowed is None else given & allowed
         else:

@@ -132,14 +132,14 @@ def unary(name: str, forward: Callable[..., Any], rule: Backward, doc: str | Non
 
     def apply(x: Any) -> Tensor:
         if type(x) is Tensor:
-            data, parent = x._data, x._node
+            data, parent = x._array, x._node
         else:
             data, parent = operand(x), None
         out = forward(data)
         if type(out) is not ndarray:
             out = _asarray(out)
         result = new_tensor(Tensor)
-        result._data = out
+        result._array = out
         if parent is None or not is_recording():
             result._node = None
             return result
@@ -270,7 +270,7 @@ def binary(  # noqa: PLR0915  # the recording path in one piece: a call costs as
     def apply(x: Any, y: Any) -> Tensor:
         scalar = False
         if type(x) is Tensor:
-            a, one = x._data, x._node
+            a, one = x._array, x._node
         else:
             one = None
             kind = type(x)
@@ -280,7 +280,7 @@ def binary(  # noqa: PLR0915  # the recording path in one piece: a call costs as
             else:
                 a = operand(x) if kind is not complex else weak(x, y)
         if type(y) is Tensor:
-            b, other = y._data, y._node
+            b, other = y._array, y._node
         else:
             other = None
             kind = type(y)
@@ -296,7 +296,7 @@ def binary(  # noqa: PLR0915  # the recording path in one piece: a call costs as
         if type(out) is not ndarray:
             out = _asarray(out)
         result = new_tensor(Tensor)
-        result._data = out
+        result._array = out
         if (one is None and other is None) or not is_recording():
             result._node = None
             return result

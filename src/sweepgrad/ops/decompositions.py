@@ -37,7 +37,7 @@ from sweepgrad.tensor import Tensor
 
 
 def _values(a: Any, name: str) -> NDArray[Any]:
-    data: NDArray[Any] = a._data if type(a) is Tensor else operand(a)
+    data: NDArray[Any] = a._array if type(a) is Tensor else operand(a)
     if data.ndim < 2:
         raise ShapeError(f"{name} of shape {data.shape}; it takes matrices, or stacks of them")
     return data

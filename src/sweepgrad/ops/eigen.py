@@ -71,7 +71,7 @@ def eig(a: Any) -> EigResult:
     vectors has a gradient only if it does not depend on their phases.
     """
     square(a, "eig")
-    w, v = np.linalg.eig(a._data if type(a) is Tensor else operand(a))
+    w, v = np.linalg.eig(a._array if type(a) is Tensor else operand(a))
     return EigResult(_eigenvalues(a, w, v), _eigenvectors(a, w, v))
 
 

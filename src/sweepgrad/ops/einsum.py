@@ -134,14 +134,14 @@ def _parse(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], st
 
 
 def _apply(tensors: list[Any], inputs: tuple[str, ...], output: str, optimize: Any) -> Tensor:
-    arrays = [t._data if type(t) is Tensor else operand(t) for t in tensors]
+    arrays = [t._array if type(t) is Tensor else operand(t) for t in tensors]
     try:
         out = np.asarray(np.einsum(_spell(inputs, output), *arrays, optimize=optimize))
     except ValueError as error:
         shapes = ", ".join(str(array.shape) for array in arrays)
         raise ShapeError(f"einsum {_spell(inputs, output)} of shapes {shapes}: {error}") from error
     result = new_tensor(Tensor)
-    result._data = out
+    result._array = out
     result._node = None
     which = tuple(
         [index for index, t in enumerate(tensors) if type(t) is Tensor and t._node is not None]

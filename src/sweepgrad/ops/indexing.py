@@ -45,7 +45,7 @@ def _own_part(part: Any) -> Any:
         return int(part)
     if type(part) is slice or isinstance(part, (bool, np.bool_)):
         return part
-    array = np.array(part._data if type(part) is Tensor else part)
+    array = np.array(part._array if type(part) is Tensor else part)
     if array.dtype.kind == "f" and array.size == 0 and type(part) is list:
         return array.astype(np.intp)  # an empty list has no dtype of its own
     if array.dtype.kind not in "iub":
@@ -171,7 +171,7 @@ def take(
         mode: "raise", "wrap" or "clip": what to do with indices out of bounds.
     """
     refuse_out("take", out)
-    places = np.array(indices._data if type(indices) is Tensor else indices)
+    places = np.array(indices._array if type(indices) is Tensor else indices)
     if places.dtype.kind not in "iu" and places.size:
         raise DtypeError(f"take: indices are integers, got {places.dtype}; use .astype(np.intp)")
     places = places.astype(np.intp)
@@ -195,7 +195,7 @@ def along_axis(indices: Any, shape: tuple[int, ...], axis: int) -> tuple[Any, ..
         DtypeError: if ``indices`` are not integers.
         ShapeError: if they have another number of axes than ``shape``.
     """
-    places = np.array(indices._data if type(indices) is Tensor else indices)
+    places = np.array(indices._array if type(indices) is Tensor else indices)
     if places.dtype.kind not in "iu":
         raise DtypeError(
             f"indices along an axis are integers, got {places.dtype}; use .astype(np.intp)"

@@ -96,11 +96,11 @@ def matmul(x: Any, y: Any) -> Tensor:
         ShapeError: if the shapes do not match; names both.
     """
     if type(x) is Tensor:
-        a, one = x._data, x._node
+        a, one = x._array, x._node
     else:
         a, one = operand(x), None
     if type(y) is Tensor:
-        b, other = y._data, y._node
+        b, other = y._array, y._node
     else:
         b, other = operand(y), None
     plane = a.ndim == 2 and b.ndim == 2
@@ -112,7 +112,7 @@ def matmul(x: Any, y: Any) -> Tensor:
     if type(out) is not ndarray:
         out = np.asarray(out)
     result = new_tensor(Tensor)
-    result._data = out
+    result._array = out
     if (one is None and other is None) or not is_recording():
         result._node = None
     elif not plane or a.dtype is not b.dtype:

@@ -178,7 +178,7 @@ def on_arrays(
 def _plain(value: Any) -> Any:
     """The same arguments with arrays in place of tensors."""
     if type(value) is Tensor:
-        return value._data
+        return value._array
     if type(value) in (tuple, list):
         return type(value)(_plain(item) for item in value)
     if type(value) is dict:

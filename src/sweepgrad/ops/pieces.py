@@ -85,7 +85,7 @@ def pieces(x: Any, indices: Iterable[Any]) -> Iterator[Tensor]:
     Args:
         indices: basic indices that have no element in common.
     """
-    data: NDArray[Any] = x._data if type(x) is Tensor else operand(x)
+    data: NDArray[Any] = x._array if type(x) is Tensor else operand(x)
     node = x._node if type(x) is Tensor else None
     if node is None or not is_recording():
         for index in indices:

@@ -42,7 +42,7 @@ def _geometry(
 
 
 def _values(x: Any) -> NDArray[Any]:
-    return x._data if type(x) is Tensor else operand(x)
+    return x._array if type(x) is Tensor else operand(x)
 
 
 def _flat_windows(x: NDArray[Any], geometry: Geometry, fill: Any) -> NDArray[Any]:

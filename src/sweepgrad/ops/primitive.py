@@ -109,7 +109,7 @@ def primitive(
         for position, key in operands:
             value = values[position]
             if type(value) is Tensor:
-                values[position] = value._data
+                values[position] = value._array
                 if value._node is not None:
                     parents.append(value._node)
                     tracked.append(key)
@@ -122,7 +122,7 @@ def primitive(
         if type(out) is not ndarray:
             out = np.asarray(out)
         result = new_tensor(Tensor)
-        result._data = out
+        result._array = out
         result._node = None
         if parents and is_recording():
             choice = tuple(tracked)
@@ -162,7 +162,7 @@ def _of_one_operand(
 
     def apply(x: Any, *constants: Any) -> Tensor:
         if type(x) is Tensor:
-            data, parent = x._data, x._node
+            data, parent = x._array, x._node
         else:
             data, parent = operand(x), None
         try:
@@ -172,7 +172,7 @@ def _of_one_operand(
         if type(out) is not ndarray:
             out = np.asarray(out)
         result = new_tensor(Tensor)
-        result._data = out
+        result._array = out
         if parent is None or not is_recording():
             result._node = None
             return result
@@ -290,7 +290,7 @@ def variadic(
         which: list[int] = []
         for index, t in enumerate(tensors):
             if type(t) is Tensor:
-                arrays.append(t._data)
+                arrays.append(t._array)
                 if t._node is not None:
                     parents.append(t._node)
                     which.append(index)
@@ -301,7 +301,7 @@ def variadic(
         except ValueError as error:
             raise described(error, name, arrays) from error
         result = new_tensor(Tensor)
-        result._data = out if type(out) is ndarray else np.asarray(out)
+        result._array = out if type(out) is ndarray else np.asarray(out)
         result._node = None
         if parents and is_recording():
             register(result, parents, rule, (which, *save(arrays, *constants)), 0)

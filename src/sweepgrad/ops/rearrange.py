@@ -107,7 +107,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
         a, axis = reshape(a, (-1,)), 0
     shape = shape_of(a)
     axis = normalize_axis_index(axis, len(shape))
-    counts = np.asarray(repeats._data if type(repeats) is Tensor else repeats)
+    counts = np.asarray(repeats._array if type(repeats) is Tensor else repeats)
     if counts.size == 1:
         return _repeat(a, operator.index(counts.reshape(()).item()), axis)
     try:

@@ -14,7 +14,7 @@ ndarray = np.ndarray
 
 def plain(value: Any) -> Any:
     """The array of a tensor; for what a rule only compares, never differentiates."""
-    return value._data if type(value) is Tensor else value
+    return value._array if type(value) is Tensor else value
 
 
 def weak(value: Any, *partners: Any) -> Any:
@@ -26,7 +26,7 @@ def weak(value: Any, *partners: Any) -> Any:
     if kind is not float and kind is not int and kind is not complex:
         return value
     if len(partners) == 1 and type(partners[0]) is Tensor and kind is not complex:
-        dtype = partners[0]._data.dtype
+        dtype = partners[0]._array.dtype
         if dtype.kind in "fc":
             return np.asarray(value, dtype)
     dtypes = [partner.dtype for partner in partners if hasattr(partner, "dtype")]

@@ -24,7 +24,7 @@ from sweepgrad.tensor import Tensor
 
 
 def _values(x: Any) -> NDArray[Any]:
-    return x._data if type(x) is Tensor else operand(x)
+    return x._array if type(x) is Tensor else operand(x)
 
 
 def sort(

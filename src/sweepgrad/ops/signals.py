@@ -120,7 +120,7 @@ def interp(
 
 
 def _values(x: Any) -> NDArray[Any]:
-    return x._data if type(x) is Tensor else operand(x)
+    return x._array if type(x) is Tensor else operand(x)
 
 
 METHODS: dict[str, Any] = {}

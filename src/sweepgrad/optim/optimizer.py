@@ -49,18 +49,18 @@ State = tuple[Any, ...]
 class StateCell:
     """One parameter's state; replaced by the parameter's own compare-and-swap."""
 
-    __slots__ = ("_data", "_key", "_swap")
+    __slots__ = ("_array", "_key", "_swap")
 
     def __init__(self, parameter: Tensor, state: State) -> None:
         node = node_of(parameter, "an optimizer")
         self._swap = node.runtime.parameters.replace
         self._key = node.id
-        self._data = state
+        self._array = state
 
     @property
     def state(self) -> State:
         """The state now."""
-        return self._data
+        return self._array
 
     def advance(self, function: Callable[[State], State]) -> State:
         """Replace the state by ``function(state)`` and return what was stored (S1).
@@ -68,7 +68,7 @@ class StateCell:
         ``function`` runs again when another thread was faster.
         """
         while True:
-            old = self._data
+            old = self._array
             new = function(old)
             if self._swap(self, self._key, old, new):
                 return new
