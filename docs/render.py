@@ -1,6 +1,6 @@
-"""Render the parts of the documentation that are stated in the code.
+"""Render the parts of the documentation that are stated in the code, and the operations' stub.
 
-``python docs/render.py`` writes ``locks.md`` and ``notes.md``; ``--check`` only says whether they
+``python docs/render.py`` writes ``locks.md``, ``notes.md`` and ``functions.pyi``; ``--check`` only says whether they
 are up to date, and a test runs that.
 """
 
@@ -11,6 +11,8 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+
+from render_stub import stub
 
 from sweepgrad.graph import engine, hierarchy, locator, node, registry, section, sweeper
 
@@ -102,19 +104,19 @@ def markdown(text: str) -> str:
 
 
 PAGES = {"locks.md": locks, "notes.md": notes}
+STUB = HERE.parent / "src" / "sweepgrad" / "functions.pyi"
 
 
 def main() -> int:
-    """Write the pages, or with ``--check`` compare them; 1 when one is out of date."""
+    """Write the pages and the stub, or with ``--check`` compare them; 1 when one is out of date."""
     check = "--check" in sys.argv[1:]
+    texts = {HERE / name: markdown(render()) for name, render in PAGES.items()} | {STUB: stub()}
     stale = []
-    for name, render in PAGES.items():
-        page, text = HERE / name, markdown(render())
-        if check:
-            if not page.exists() or page.read_text() != text:
-                stale.append(name)
-        else:
+    for page, text in texts.items():
+        if not check:
             page.write_text(text)
+        elif not page.exists() or page.read_text() != text:
+            stale.append(page.name)
     if stale:
         print(f"out of date, run python docs/render.py: {', '.join(stale)}")
     return 1 if stale else 0

@@ -5,6 +5,7 @@ See README.md for the promise, docs/ for the reasons.
 
 from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from sweepgrad import nn, optim
 from sweepgrad.autograd import (
@@ -52,6 +53,7 @@ from sweepgrad.errors import (
     SweepgradError,
     TensorTypeError,
 )
+from sweepgrad.functions import *  # noqa: F403  # the stub beside it names each
 from sweepgrad.gradients import Gradients, grad, value_and_grad
 from sweepgrad.graph import DEFAULT as _DEFAULT
 from sweepgrad.graph import (
@@ -75,8 +77,6 @@ def operations() -> list[str]:
     """The names of the operations in this namespace, sorted."""
     return sorted(_public_operations())
 
-
-globals().update(_public_operations())
 
 __all__ = [
     "AnomalyError",
@@ -141,8 +141,14 @@ __all__ = [
 __all__.extend(operations())
 
 
-def __getattr__(name: str) -> _ModuleType:
+def _lazy(name: str) -> _ModuleType:
     """``sweepgrad.explore`` is imported when first used, because it needs an extra."""
     if name == "explore":
         return _import_module("sweepgrad.explore")
     raise AttributeError(f"module 'sweepgrad' has no attribute {name!r}")
+
+
+if _TYPE_CHECKING:
+    from sweepgrad import explore as explore
+else:
+    __getattr__ = _lazy  # a checker that saw it would take any misspelt name for a module

@@ -208,6 +208,12 @@ MISTAKES = {
         TypeError,
         ["sweepgrad.tensor", "from_numpy"],
     ),
+    "a ragged operand": (
+        lambda: leaf(1.0) + [[1.0], [1.0, 2.0]],
+        sg.ShapeError,
+        ValueError,
+        ["unequal lengths", "same length"],
+    ),
     "tensors of two runtimes": (
         lambda: leaf(1.0) * sg.GraphRuntime().tensor([1.0], requires_grad=True),
         sg.RuntimeMismatchError,

@@ -34,6 +34,7 @@ LAYERS = (
     ("tensor",),
     ("gradients",),
     ("ops",),
+    ("functions",),
     ("autograd",),
     ("nn", "optim", "data", "diagnostics", "explore"),
     ("__init__",),

@@ -103,6 +103,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("graph_cleanup()", "SWEEP, LOCATOR to list, then GRAPH one at a time", True, False),
     Operation("memory_report()", "LOCATOR to list", True, False),
     Operation("p.assign, p.update(f)", "PARAM for the swap alone; f runs outside", True, False),
+    Operation("register a hook, retain_grad()", "PARAM, to make a node's extras once", True, False),
     Operation("fork", "SWEEP, LOCATOR, every GRAPH in rising serial, PARAM", True, False),
 )
 

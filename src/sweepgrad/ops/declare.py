@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweepgrad.conversion import converted
 from sweepgrad.errors import DtypeError, ShapeError, TensorTypeError
 from sweepgrad.graph import (
     ANSWER,
@@ -57,18 +58,23 @@ def operand(value: Any) -> NDArray[Any]:
     Raises:
         TensorTypeError: for ndarray subclasses.
         DtypeError: for what is not numeric.
+        ShapeError: for nested sequences of unequal lengths.
     """
     if isinstance(value, ndarray) and type(value) is not ndarray:
         raise TensorTypeError(
             f"operands of tensors are plain ndarrays, got {type(value).__name__}; "
             "pass np.asarray(value) if dropping what the subclass adds is right"
         )
-    if isinstance(value, (list, tuple)) and any(type(item) is Tensor for item in value):
-        raise TensorTypeError(
-            "an operand is a list that contains tensors; make one tensor of it with "
-            "sweepgrad.stack([...])"
-        )
-    data: NDArray[Any] = _asarray(value)
+    data: NDArray[Any]
+    if isinstance(value, (list, tuple)):
+        if any(type(item) is Tensor for item in value):
+            raise TensorTypeError(
+                "an operand is a list that contains tensors; make one tensor of it with "
+                "sweepgrad.stack([...])"
+            )
+        data = converted(value, None, "asarray")
+    else:
+        data = _asarray(value)
     if data.dtype.kind not in "fciub":
         raise DtypeError(f"operands are numbers or booleans, got {value!r} of dtype {data.dtype}")
     return data
