@@ -209,7 +209,7 @@ MISTAKES = {
         ["sweepgrad.tensor", "from_numpy"],
     ),
     "a ragged operand": (
-        lambda: leaf(1.0) + [[1.0], [1.0, 2.0]],
+        lambda: sg.add(leaf(1.0), [[1.0], [1.0, 2.0]]),
         sg.ShapeError,
         ValueError,
         ["unequal lengths", "same length"],

@@ -225,7 +225,11 @@ def leave(state: ThreadState, graph: Graph | None = None) -> None:
     if graph is not None and (graph.drops or graph.forward is not None):
         settle(state, graph)
     while state.deferred:
-        settle(state, state.deferred.pop())
+        try:
+            waiting = state.deferred.pop()
+        except IndexError:
+            break  # a signal handler of this thread came between the look and the pop
+        settle(state, waiting)
     if state.sweeps_asked and not state.sweeping:
         # Only those asked for until now: what is asked for during these sweeps waits for
         # the next section, so that finalizers which always ask cannot keep us here.
