@@ -1,4 +1,4 @@
-"""NumPy functions that are made of others: finite differences, covariance, polynomials."""
+"""NumPy functions that are made of others: finite differences, covariance, windows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from sweepgrad.errors import ShapeError
 from sweepgrad.ops.arguments import refuse, shape_of
 from sweepgrad.ops.conjugates import conjugated
-from sweepgrad.ops.joining import concatenate, stack
+from sweepgrad.ops.joining import concatenate
 from sweepgrad.ops.matmul import matmul
 from sweepgrad.ops.reductions import as_float
 from sweepgrad.ops.rules import plain
@@ -177,36 +177,6 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     return c / deviation[:, None] / deviation[None, :]
 
 
-def polyval(p: Any, x: Any) -> Any:
-    """``numpy.polyval`` by Horner's scheme: coefficients from the highest power down."""
-    coefficients = p if type(p) is Tensor else untracked(np.asarray(p))
-    result: Any = untracked(np.zeros(shape_of(x)))
-    result = result.astype(np.result_type(coefficients.dtype, _dtype(x)))
-    for coefficient in coefficients:
-        result = result * x + coefficient
-    return result
-
-
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
-    """``numpy.vander``: the powers of a vector's elements as columns.
-
-    Dtypes: the operand's; NumPy gives float64 for float32 as well.
-    """
-    shape = shape_of(x)
-    if len(shape) != 1:
-        raise ShapeError(f"vander of shape {shape}; it takes a vector")
-    count = shape[0] if N is None else N
-    columns: list[Any] = [np.ones(shape, _dtype(x))]
-    while len(columns) < count:
-        columns.append(columns[-1] * x)
-    columns = columns[:count]
-    return stack(columns if increasing else columns[::-1], 1)
-
-
-def _dtype(x: Any) -> np.dtype[Any]:
-    return x.dtype if type(x) is Tensor else np.asarray(x).dtype
-
-
 def sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Any:
@@ -236,8 +206,6 @@ NUMPY: dict[Any, Any] = {
     np.ediff1d: ediff1d,
     np.gradient: gradient,
     np.lib.stride_tricks.sliding_window_view: sliding_window_view,
-    np.polyval: polyval,
-    np.vander: vander,
 }
 
 PUBLIC: dict[str, Callable[..., Any]] = {
@@ -245,7 +213,5 @@ PUBLIC: dict[str, Callable[..., Any]] = {
     "cov": cov,
     "ediff1d": ediff1d,
     "gradient": gradient,
-    "polyval": polyval,
     "sliding_window_view": sliding_window_view,
-    "vander": vander,
 }

@@ -271,6 +271,24 @@ _q = primitive("qr", lambda x, q, r: q, x=_q_rule)
 _r = primitive("qr", lambda x, q, r: r, x=_r_rule)
 
 
+#: Columns that complete q to a basis; they turn with it, dq2 = -q dqᴴ q2.
+_complement = primitive(
+    "qr",
+    lambda q, rest: rest,
+    q=lambda g, ans, q: conjugated(-(ans @ (adjoint(conjugated(g)) @ q))),
+)
+
+
+def _complete(a: Any, data: NDArray[Any]) -> QRResult:
+    q, r = np.linalg.qr(data, mode="complete")
+    columns = data.shape[-1]
+    first, upper = q[..., :columns].copy(), r[..., :columns, :].copy()
+    base = _q(a, first, upper)
+    rest = _complement(base, q[..., columns:].copy())
+    bottom = np.zeros((*data.shape[:-2], data.shape[-2] - columns, columns), data.dtype)
+    return QRResult(concatenate([base, rest], -1), concatenate([_r(a, first, upper), bottom], -2))
+
+
 def qr(a: Any, mode: str = "reduced") -> Any:
     """``numpy.linalg.qr``; dx = (gq + q copyltu(gr rᴴ - qᴴ gq)) r⁻ᴴ for tall and square a.
 
@@ -278,19 +296,21 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     as many as it has rows, must be independent.
 
     Args:
-        mode: "reduced", "r", or "complete" where it says the same as "reduced".
+        mode: "reduced", "r", or "complete".  The columns that "complete" adds are any
+            basis of the rest: a function that does not depend on which has a gradient.
 
     Raises:
-        NoGradientRuleError: for mode "raw", and "complete" with more rows than columns.
+        NoGradientRuleError: for mode "raw".
         numpy.linalg.LinAlgError: in backward, if the columns depend on each other.
     """
     data = _values(a, "qr")
     rows, columns = data.shape[-2:]
-    if mode not in ("reduced", "r") and not (mode == "complete" and rows <= columns):
+    if mode not in ("reduced", "r", "complete"):
         raise NoGradientRuleError(
-            f"qr(mode={mode!r}) of shape {data.shape} is not offered on tensors, because the "
-            'columns it adds are any basis of the rest; pass mode="reduced"'
+            f'qr(mode={mode!r}) is not offered on tensors; pass mode="reduced", "complete" or "r"'
         )
+    if mode == "complete" and rows > columns:
+        return _complete(a, data)
     if rows >= columns:
         q, r = np.linalg.qr(data)
         if mode == "r":

@@ -220,6 +220,7 @@ NUMPY: dict[Any, Any] = {
     np.fmin: fmin,
     np.where: where,
     np.clip: clip,
+    np._core.umath.clip: clip,  # type: ignore[attr-defined]  # the ufunc behind it
     np.nan_to_num: nan_to_num,
 }
 if hasattr(np, "astype"):  # NumPy 2.1

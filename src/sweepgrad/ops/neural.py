@@ -85,7 +85,9 @@ def _label_loss_rule(
         x = x if idle is None else np.where(idle, 0.0, x)
         return g * (softmax_of(x, -1) * weight.reshape((-1, 1)) - q)
     peak, total = kept
-    result = np.exp(x - peak)
+    # In C order whatever x's layout is: the flat view that is written into below would
+    # otherwise be a copy, and the labels would be lost.
+    result = np.exp(np.subtract(x, peak, order="C"))
     result *= (g * weight).reshape((-1, 1)) / total  # the rule's own array: nobody else has it
     result.reshape(-1)[places] -= g * hard
     if smooth is not None:

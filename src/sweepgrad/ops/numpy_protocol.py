@@ -8,6 +8,7 @@ plain arrays.  Comparisons and tests have no gradient and give plain arrays.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from typing import Any
 
@@ -66,8 +67,6 @@ UNTRACKED_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
         np.einsum_path,
         np.empty_like,
         np.flatnonzero,
-        np.full_like,
-        np.histogram_bin_edges,
         np.isclose,
         np.iscomplex,
         np.iscomplexobj,
@@ -76,7 +75,6 @@ UNTRACKED_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
         np.isposinf,
         np.isreal,
         np.isrealobj,
-        np.ix_,
         np.lexsort,
         np.linalg.matrix_rank,
         np.may_share_memory,
@@ -98,6 +96,31 @@ UNTRACKED_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
         np.zeros_like,
     }
 )
+
+_SORTED = "np.sort for the values, or index with np.unique(t.numpy(), return_index=True)[1]"
+_COUNTED = "np.bincount(np.digitize(t, edges), weights=...), whose weights get gradients"
+_NUMBERS = "t.numpy(), for what is written to a file"
+
+#: What to write in place of a function, where no similar name leads there.
+INSTEAD: dict[str, str] = {
+    **dict.fromkeys(
+        ("unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"), _SORTED
+    ),
+    **dict.fromkeys(("intersect1d", "setdiff1d", "setxor1d", "union1d"), _SORTED),
+    **dict.fromkeys(("histogram", "histogram2d", "histogramdd"), _COUNTED),
+    **dict.fromkeys(("save", "savetxt", "savez", "savez_compressed"), _NUMBERS),
+    "histogram_bin_edges": "np.linspace(np.min(t), np.max(t), bins + 1)",
+    "polydiv": "np.polymul and np.polysub",
+    "i0": "sweepgrad.bridge.autograd.lend(scipy.special.i0)",
+    "ix_": "np.expand_dims, since an index is made of integers",
+    "nextafter": "np.add with a step",
+    "spacing": "np.add with a step",
+    "piecewise": "np.select",
+    "frexp": "np.log2",
+    "ldexp": "np.multiply with np.exp2",
+    "modf": "np.trunc and np.subtract",
+    "add.reduceat": "np.split and np.sum, or np.cumsum with np.diff",
+}
 
 
 def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -137,6 +160,8 @@ def _ufunc_method(
         return operation(*inputs, **kwargs)
     if method == "outer" and not kwargs and function.nin == 2 and function in UFUNCS:
         return outer(UFUNCS[function], *inputs)
+    if method != "at" and function in UNTRACKED_UFUNCS:
+        return getattr(function, method)(*_plain(inputs), **_plain(kwargs))
     name = f"{function.__name__}.{method}"
     if method == "at" and type(inputs[0]) is Tensor:
         raise NoGradientRuleError(
@@ -162,6 +187,19 @@ def array_function(
     return on_arrays(func.__name__, func, args, kwargs)
 
 
+def _way_out(name: str) -> str:
+    """What to write instead of a function that is not offered."""
+    if name in INSTEAD:
+        return f"use {INSTEAD[name]}."
+    short = name.rpartition(".")[2]
+    functions: tuple[Any, ...] = (*FUNCTIONS, *UFUNCS)
+    offered = sorted({f.__name__ for f in functions})
+    near = difflib.get_close_matches(short, offered, 1) or difflib.get_close_matches(
+        short.partition("_")[0], offered, 1, 0.0
+    )
+    return f"the nearest function offered is np.{near[0]}."
+
+
 def on_arrays(
     name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
@@ -169,8 +207,8 @@ def on_arrays(
     if is_recording() and _tracked((args, kwargs)):
         raise NoGradientRuleError(
             f"np.{name} (with these arguments) has no gradient rule here, and a tracked tensor "
-            "does not leave the graph silently; compose it of functions listed by "
-            "sweepgrad.operations(), or pass t.detach() if no gradient should flow"
+            f"does not leave the graph silently; {_way_out(name)} sweepgrad.operations() lists "
+            "what is offered; pass t.detach() if no gradient should flow"
         )
     return _wrap(func(*_plain(args), **_plain(kwargs)))
 

@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweepgrad.errors import NoGradientRuleError, ShapeError
+from sweepgrad.errors import SettingError, ShapeError
 from sweepgrad.ops.arguments import shape_of
 from sweepgrad.ops.conjugates import conjugated
 from sweepgrad.ops.declare import operand
 from sweepgrad.ops.elementwise import where
 from sweepgrad.ops.indexing import getitem
+from sweepgrad.ops.joining import concatenate
 from sweepgrad.ops.primitive import primitive
 from sweepgrad.ops.rearrange import flip
+from sweepgrad.ops.rules import plain
 from sweepgrad.tensor import Tensor
 
 # The gradient of either operand is the correlation of g with the other one, where they
@@ -86,17 +88,17 @@ def interp(
     At a point of ``xp`` the slope is the one to its right; outside, ``left`` and
     ``right`` (by default the first and last value) have slope 0.
 
+    Args:
+        period: x and xp are taken modulo it, and ``left`` and ``right`` ignored; no
+            gradient flows to the period itself.
+
     Dtypes: that of the operands; NumPy gives float64 for float32 as well.
 
     Raises:
-        NoGradientRuleError: for ``period``; wrap x and xp yourself.
         ShapeError: if xp and fp differ in length or are empty.
     """
     if period is not None:
-        raise NoGradientRuleError(
-            "interp(period=...) is not offered on tensors; reduce x with x % period and repeat "
-            "the first point at the end"
-        )
+        return _periodic(x, xp, fp, period)
     points, values = _values(xp), _values(fp)
     if points.ndim != 1 or points.shape != values.shape or not points.size:
         raise ShapeError(
@@ -117,6 +119,21 @@ def interp(
         inside = getitem(fp, near) + slope * (x - getitem(xp, near))
     result = where(where_x < points[0], first, inside)
     return where(where_x > points[-1], last, result)
+
+
+def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> Any:
+    """:func:`interp` on a circle: the points wrapped, sorted, and one repeated at either end."""
+    period = abs(plain(period))
+    if period == 0:
+        raise SettingError("interp got period=0; a period is a number other than 0")
+    xp, fp = (t if type(t) is Tensor else operand(t) for t in (xp, fp))
+    wrapped = np.remainder(xp, period)
+    order = np.argsort(plain(wrapped))
+    wrapped, fp = getitem(wrapped, order), getitem(fp, order)
+    ends = concatenate([getitem(wrapped, slice(-1, None)) - period, wrapped])
+    points = concatenate([ends, getitem(wrapped, slice(1)) + period])
+    values = concatenate([getitem(fp, slice(-1, None)), fp, getitem(fp, slice(1))])
+    return interp(np.remainder(x, period), points, values)
 
 
 def _values(x: Any) -> NDArray[Any]:

@@ -14,17 +14,28 @@ sin = unary("sin", np.sin, lambda g, x: g * np.cos(x), "``sin(x)``; dx = g cos x
 cos = unary("cos", np.cos, lambda g, x: -g * np.sin(x), "``cos(x)``; dx = -g sin x.")
 tan = unary("tan", np.tan, lambda g, ans: g * (1 + ans * ans), "``tan(x)``; dx = g (1 + tan² x).")
 
-# 1 - x² would cancel near ±1; the product of the factors does not.
+
+def _root(x: Any) -> Any:
+    """sqrt(1 - x²); 1 - x² would cancel near ±1, the product of the factors does not.
+
+    For complex x the roots are taken apart, and so that a zero imaginary part keeps its
+    sign, which tells the side of the branch cut that x is on.
+    """
+    if x.dtype.kind == "c":
+        return np.sqrt(-(x - 1)) * np.sqrt(x - (-1))
+    return np.sqrt((1 - x) * (1 + x))
+
+
 arcsin = unary(
     "arcsin",
     np.arcsin,
-    lambda g, x: g / np.sqrt((1 - x) * (1 + x)),
+    lambda g, x: g / _root(x),
     "``arcsin(x)``; dx = g / sqrt(1 - x²), inf at ±1.",
 )
 arccos = unary(
     "arccos",
     np.arccos,
-    lambda g, x: -g / np.sqrt((1 - x) * (1 + x)),
+    lambda g, x: -g / _root(x),
     "``arccos(x)``; dx = -g / sqrt(1 - x²), -inf at ±1.",
 )
 arctan = unary(
@@ -38,14 +49,14 @@ tanh = unary("tanh", np.tanh, lambda g, ans: g * (1 - ans * ans), "``tanh(x)``; 
 
 def _arcsinh_rule(g: Any, x: Any) -> Any:
     """g / sqrt(1 + x²), by hypot, which does not overflow where x² would."""
-    return g / (np.sqrt(1 + x * x) if x.dtype.kind == "c" else np.hypot(x, 1.0))
+    return g / (np.sqrt(x * x - (-1)) if x.dtype.kind == "c" else np.hypot(x, 1.0))
 
 
 arcsinh = unary("arcsinh", np.arcsinh, _arcsinh_rule, "``arcsinh(x)``; dx = g / sqrt(1 + x²).")
 arccosh = unary(
     "arccosh",
     np.arccosh,
-    lambda g, x: g / (np.sqrt(x - 1) * np.sqrt(x + 1)),
+    lambda g, x: g / (np.sqrt(x - 1) * np.sqrt(x - (-1))),
     "``arccosh(x)``; dx = g / sqrt(x² - 1), inf at 1.",
 )
 arctanh = unary(

@@ -14,8 +14,9 @@ from sweepgrad.ops.arguments import shape_of
 from sweepgrad.ops.arithmetic import divide, negative
 from sweepgrad.ops.declare import fit
 from sweepgrad.ops.indexing import add_at, along_axis, basic, names_once, normalized
-from sweepgrad.ops.numpy_protocol import on_arrays
+from sweepgrad.ops.numpy_protocol import INSTEAD, on_arrays
 from sweepgrad.ops.primitive import primitive
+from sweepgrad.ops.rules import plain
 from sweepgrad.tensor import Tensor
 
 ndarray = np.ndarray
@@ -213,6 +214,23 @@ def scatter_add(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> T
     return _along(arr, indices, values, axis, _at_add)
 
 
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> Tensor:
+    """A new tensor with ``v`` put where ``numpy.put`` would write it, into the flattened ``a``.
+
+    Args:
+        ind: integers; ``v`` is repeated until there is a value for each.
+        mode: "raise", "wrap" or "clip": what to do with indices out of bounds.
+
+    Gradients as for ``t.at[...].set(values)``.
+    """
+    shape = shape_of(a)
+    size = int(np.prod(shape, dtype=np.intp))
+    places = np.array(plain(ind)).reshape(-1)
+    places = np.take(np.arange(size), places.astype(np.intp), mode=mode)  # type: ignore[call-overload]
+    values = np.resize(v, places.shape)
+    return _at_set(np.reshape(a, (-1,)), values, places).reshape(shape)
+
+
 def _along(
     arr: Any, indices: Any, values: Any, axis: int | None, update: Callable[..., Tensor]
 ) -> Tensor:
@@ -227,6 +245,8 @@ def _along(
 
 def _writing(function: Callable[..., Any], instead: str) -> Callable[..., Any]:
     """A NumPy function that writes into its first argument: refused when that is a tensor."""
+
+    INSTEAD[function.__name__] = instead
 
     def write(target: Any, *args: Any, **kwargs: Any) -> Any:
         if type(target) is Tensor:
@@ -247,13 +267,14 @@ NUMPY: dict[Any, Any] = {
         (np.copyto, "sweepgrad.where(mask, new, t)"),
         (np.fill_diagonal, "t.at[i, i].set(values) with i = np.arange(n)"),
         (np.place, "t.at[mask].set(values)"),
-        (np.put, "t.reshape(-1).at[indices].set(values)"),
+        (np.put, "sweepgrad.put(t, indices, values)"),
         (np.put_along_axis, "sweepgrad.put_along_axis(t, indices, values, axis)"),
         (np.putmask, "sweepgrad.where(mask, values, t)"),
     )
 }
 
 PUBLIC: dict[str, Any] = {
+    "put": put,
     "put_along_axis": put_along_axis,
     "scatter_add": scatter_add,
 }
