@@ -408,8 +408,6 @@ def test_interp_is_exact_at_its_points_and_flat_outside():
     np.testing.assert_array_equal(out.numpy(), [*fp, 0.2, 0.4])
     gradient = out.backward(np.ones(5))[x]
     np.testing.assert_allclose(gradient, [3.5, -1.25, -1.25, 0, 0])
-    with pytest.raises(sg.NoGradientRuleError, match="period"):
-        np.interp(x, xp, fp, period=1.0)
 
 
 def test_the_gradient_of_a_complex_value_is_the_conjugate_of_the_steepest_ascent():

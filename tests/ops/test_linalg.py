@@ -485,11 +485,10 @@ def test_the_additional_columns_of_a_full_svd_have_no_gradient():
     np.testing.assert_allclose(u.backward(seed)[x], thin.backward(seed[:, :2])[x])
 
 
-def test_the_complete_qr_of_a_tall_matrix_is_refused_with_the_way_out():
+def test_the_raw_qr_is_refused_with_the_way_out():
     x = sg.tensor(np.random.default_rng(0).normal(size=(3, 2)), requires_grad=True)
-    for mode in ("complete", "raw"):
-        with pytest.raises(sg.NoGradientRuleError, match='mode="reduced"'):
-            np.linalg.qr(x, mode)
+    with pytest.raises(sg.NoGradientRuleError, match='mode="reduced"'):
+        np.linalg.qr(x, "raw")
     wide = np.linalg.qr(x.T, "complete")
     assert wide.Q.shape == (2, 2)
 

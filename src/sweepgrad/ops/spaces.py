@@ -137,7 +137,7 @@ def full_like(
     *,
     device: Any = None,
 ) -> Any:
-    """``numpy.full_like``; dfill = sum of g; a tensor where ``fill_value`` is one, else an array."""
+    """``numpy.full_like``; a tensor, with dfill = sum of g, where ``fill_value`` is one."""
     like = plain(a)
     if type(fill_value) is not Tensor:
         return np.full_like(like, plain(fill_value), dtype, order, subok, shape, device=device)
