@@ -146,16 +146,10 @@ def _among(found, allowed):
     assert found in allowed, f"{found} is none of {allowed}"
 
 
-def test_first_hooks_added_at_once_are_both_kept_under_every_schedule():
-    """Not reduced: the look at a node's extras is no step of the explorer's."""
-    report = explore(two_first_hooks, preemptions=2, reduce=False)
-
-    assert report.exhausted
-
-
 @pytest.mark.parametrize(
     "scenario",
     [
+        two_first_hooks,
         several_results_against_a_sweep,
         several_results_claimed_twice,
         recomputation_against_an_update,

@@ -117,6 +117,8 @@ class ModelThread:
     own_state: ThreadState | None = None
     #: What ``threading.current_thread`` gives in the thread.
     handle: Any = None
+    #: Makes the list of what the thread has deferred; set by ``primitives``.
+    new_deferred: Callable[[], list[Any]] = list
 
     def __init__(self, index: int, name: str, job: Callable[[], Any] | None) -> None:
         self.index = index
@@ -133,6 +135,7 @@ class ModelThread:
         """The thread's state in the runtime, made when first asked for."""
         if self.own_state is None:
             self.own_state = ThreadState()
+            self.own_state.deferred = ModelThread.new_deferred()
         return self.own_state
 
     def ready(self) -> bool:

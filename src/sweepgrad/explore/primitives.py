@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sweepgrad.errors import ExplorerError
-from sweepgrad.explore.model_thread import KEYS, SETUP, Abandoned
+from sweepgrad.explore.model_thread import KEYS, SETUP, Abandoned, ModelThread
 from sweepgrad.explore.switching import BOARD
 from sweepgrad.sync import ThreadState
 
@@ -151,6 +151,30 @@ class ModelSet(set[Any]):
 
     def __repr__(self) -> str:
         return "a directory"
+
+
+class ModelDeferred(list[Any]):
+    """What a thread has deferred; taking from it is a step.
+
+    No other thread sees the list, but a signal handler of its own thread does, and may
+    come between the look at it and the pop.
+    """
+
+    __slots__ = ("key",)
+
+    def __init__(self) -> None:
+        list.__init__(self)
+        self.key = KEYS.new()
+
+    def pop(self, index: Any = -1) -> Any:
+        BOARD.step("pop from", self, self.key)
+        return list.pop(self, index)
+
+    def __repr__(self) -> str:
+        return "what is deferred"
+
+
+ModelThread.new_deferred = ModelDeferred
 
 
 class ModelStates:

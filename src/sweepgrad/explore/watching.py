@@ -31,7 +31,18 @@ from sweepgrad.graph.registry import NodeRegistry
 from sweepgrad.tensor import Tensor
 
 #: Slots that tell apart what can be touched of one node, graph or tensor.
-_CHILDREN, _GRAPH, _FORWARD, _DATA, _HANDLE, _RULE, _SAVED, _PARENTS, _OTHER = range(1, 10)
+(
+    _CHILDREN,
+    _GRAPH,
+    _FORWARD,
+    _DATA,
+    _HANDLE,
+    _RULE,
+    _SAVED,
+    _PARENTS,
+    _EXTRAS,
+    _OTHER,
+) = range(1, 11)
 
 #: The fields that are read or written without a lock: (class, field, slot).
 FIELDS: tuple[tuple[type, str, int], ...] = (
@@ -40,6 +51,7 @@ FIELDS: tuple[tuple[type, str, int], ...] = (
     (Node, "rule", _RULE),
     (Node, "saved", _SAVED),
     (Node, "parents", _PARENTS),
+    (Node, "extras", _EXTRAS),
     (Graph, "forward", _FORWARD),
 )
 
@@ -68,7 +80,7 @@ class Field:
         self.writes = sys.intern(f"store {name} of")
         self.slot = slot
         # A look at a dictionary may be followed by a change inside it.
-        self.look_changes = name == "nodes"
+        self.look_changes = name in ("nodes", "extras")
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         if owner is None:
@@ -94,6 +106,19 @@ class Field:
         except AttributeError:
             return False
         return True
+
+
+class ExtrasField(Field):
+    """The extras of a node: the first store is a step, for it makes them when others know the node.
+
+    Storing None where nothing was stored is none: a node without extras and one whose
+    extras are None are the same to whoever looks, and each node that is freed does it.
+    """
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        if BOARD.current is not None and (value is not None or self._is_set(owner)):
+            BOARD.step(self.writes, owner, self.key_of(owner), True)
+        self.member.__set__(owner, value)
 
 
 class ValueField(Field):
@@ -161,7 +186,8 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
     gc.freeze()  # what exists now is no run's garbage
     try:
         for (kind, name, member), (_, _, slot) in zip(members, fields, strict=True):
-            setattr(kind, name, Field(member, name, slot))
+            made = ExtrasField if slot == _EXTRAS else Field
+            setattr(kind, name, made(member, name, slot))
         _set(Tensor, "_array", ValueField(value, _member(members, "graph")))
         _set(Tensor, "__del__", dying)
         _set(Node, "__call__", _watched_call)

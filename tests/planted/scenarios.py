@@ -1,0 +1,349 @@
+"""What the explorer runs to find planted faults: all of it for every fault, and for none.
+
+Pairs of operations on the small world of ``support.worlds``, whose outcomes must be
+sequential ones, and what pairs do not have: collections, signal handlers, forks, hooks,
+destructors of saved values, temporary operands, and a world that is dropped whole.
+"""
+
+import contextlib
+import functools
+
+import sweepgrad as sg
+from support import worlds
+from sweepgrad.explore import yield_point
+from sweepgrad.graph import DEFAULT, Rule, register_one
+from sweepgrad.tensor import Tensor, new_tensor
+
+
+class Cycle:
+    """Garbage that only a collection finds, with a tensor in it."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+        self.me = self
+
+
+class Calls:
+    """A saved value whose destructor calls a function."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __del__(self):
+        self.function()
+
+
+def with_saved(x, value):
+    """A tensor of the value of ``x`` whose rule has saved ``value``."""
+    result = new_tensor(Tensor)
+    result._array = x._array
+    result._node = register_one(result, x._node, Rule("saved", lambda g, v: g), (value,), 0)
+    return result
+
+
+@functools.cache
+def pair(*actions):
+    return worlds.scenario_of(actions, worlds.sequential(actions))
+
+
+def collected(m):
+    """A collection that drops a tensor at any step of an operation of the same thread."""
+    world = worlds.World()
+
+    def work():
+        Cycle(world.trunk * 2.0)
+        world.trunk * 3.0
+
+    m.collect(m.spawn(work))
+
+
+def collected_in_a_join(m):
+    world = worlds.World()
+
+    def work():
+        Cycle(world.trunk * 2.0)
+        world.trunk * world.side
+
+    m.collect(m.spawn(work))
+
+
+def parents_and_children_dropped(m):
+    """A chain without any other handle goes from both ends."""
+    chain = [sg.tensor([2.0], requires_grad=True)]
+    for _ in range(5):
+        chain.append(chain[-1] * 1.0)
+    del chain[0]
+
+    def drop_children():
+        while chain:
+            chain.pop()
+
+    def drop_parents():
+        while chain:
+            chain.pop(0)
+
+    m.spawn(drop_children)
+    m.spawn(drop_parents)
+
+
+def handlers_in_a_backward(m, drops=1, assigns=1):
+    """Signal handlers that drop a tensor, and some that assign, anywhere in a backward."""
+    leaf = sg.tensor([2.0], requires_grad=True)
+    trunk = leaf * 3.0
+    tips = [trunk * 7.0 for _ in range(drops)]
+    thread = m.spawn((trunk * 2.0).backward, [1.0], name="backward")
+
+    def assign():
+        with contextlib.suppress(sg.ReentrantCallError):
+            leaf.assign([5.0])
+
+    for number in range(drops):
+        m.signal(thread, tips.pop, f"signal {number} that drops")
+    for number in range(assigns):
+        m.signal(thread, assign, f"signal {number} that assigns")
+
+
+def many_handlers_in_a_backward(m):
+    handlers_in_a_backward(m, drops=2, assigns=4)
+
+
+def forked(m):
+    world = worlds.World()
+
+    def child():
+        worlds.backward(world)
+        sg.graph_cleanup()
+
+    m.fork(m.spawn(worlds.drop_tip, world, name="forks"), child)
+    m.spawn(worlds.operate, world)
+
+
+def forked_beside_a_join(m):
+    world = worlds.World()
+    m.fork(m.spawn(worlds.create, world, name="forks"), lambda: worlds.backward(world))
+    m.spawn(worlds.join, world)
+
+
+def rule_that_operates_in_its_graph(m):
+    world = worlds.World()
+    found = []
+
+    def rule(g):
+        world.tips.append(world.tips[0] * 2.0)
+        return g * 2.0
+
+    def work():
+        found.append(worlds.gradient(worlds.with_rule(world.losses[0], rule), world))
+
+    m.spawn(work)
+    m.spawn(worlds.operate, world)
+
+
+def saved_value_that_operates(m):
+    """What a sweep frees had saved a value whose destructor uses the same graph."""
+    world = worlds.World()
+    sweeping = []
+    kept = with_saved(world.trunk, Calls(lambda: sweeping and world.tips[0] * 2.0))
+    world.losses[0].backward()  # the trunk is consumed: what hangs on it is unavailable
+
+    def cleanup():
+        sweeping.append(True)
+        try:
+            sg.graph_cleanup()
+        finally:
+            sweeping.clear()  # a run that is given up: what is destroyed later does nothing
+
+    m.spawn(cleanup)
+    m.spawn(worlds.drop_tip, world)
+    m.check(kept.numpy)
+
+
+def temporary_beside_a_sweep(m):
+    """An operand that only the call holds, while the other thread sweeps."""
+    leaf = sg.tensor([2.0], requires_grad=True)
+    trunk = leaf * 7.0
+    found = []
+
+    def work():
+        result = (trunk * 2.0) * 3.0
+        try:
+            found.append(result.backward([1.0])[leaf].item())
+        except sg.GraphConsumedError:
+            found.append("consumed")
+
+    m.spawn(work)
+    m.spawn(sg.graph_cleanup, name="cleanup")
+
+    def check():
+        assert found == [42.0], found
+
+    m.check(check)
+
+
+def two_first_hooks(m):
+    """Two threads add the first hooks of one leaf; both must run."""
+    leaf = sg.tensor([2.0], requires_grad=True)
+    seen = []
+    for name in ("a", "b"):
+        m.spawn(leaf.register_hook, lambda g, name=name: seen.append(name), name=name)
+
+    def check():
+        (leaf * 3.0).backward([1.0])
+        assert sorted(seen) == ["a", "b"], f"hooks lost: {seen}"
+
+    m.check(check)
+
+
+def two_losses_of_a_long_trunk(m):
+    """Two threads want one chain: one of them is right, the other is told so."""
+    leaf = sg.tensor([2.0], requires_grad=True)
+    trunk = leaf * 1.0
+    for _ in range(4):
+        trunk = trunk * 1.0
+    found = []
+
+    def work(loss):
+        try:
+            found.append(loss.backward([1.0])[leaf].item())
+        except sg.GraphConsumedError:
+            found.append("consumed")
+
+    m.spawn(work, trunk * 3.0, name="one")
+    m.spawn(work, trunk * 5.0, name="other")
+
+    def check():
+        assert found.count("consumed") == 1, found
+
+    m.check(check)
+
+
+def many_drops_beside_a_join(m):
+    """Tips of the smaller graph go, one after the other, while it is merged."""
+    leaf = sg.tensor([2.0], requires_grad=True)
+    one, other = leaf * 1.0, leaf * 3.0
+    kept = [one * 2.0 for _ in range(6)]
+    tips = [other * 2.0 for _ in range(4)]
+    m.spawn(lambda: one * other, name="join")
+
+    def drop():
+        while tips:
+            tips.pop()
+
+    m.spawn(drop)
+    m.check(kept.clear)
+
+
+def dropped_whole(m):
+    """After two threads have worked, everything is dropped: no graph is listed any more."""
+    world = worlds.World()
+    m.spawn(worlds.join, world)
+    m.spawn(worlds.create, world)
+
+    def check():
+        yield_point()
+        vars(world).clear()
+        listed = DEFAULT.locator.count()
+        assert not listed, f"{listed} graphs listed, none left"
+
+    m.check(check)
+
+
+#: Fault: the scenario that shows it, the kind of failure, and a word of its message.
+SHOWN_BY = {
+    "directory_under_graph": (
+        lambda: pair(worlds.cleanup, worlds.join),
+        "deadlock",
+        "cleanup -> join",
+    ),
+    "locks_in_order_of_arrival": (
+        lambda: pair(worlds.join, worlds.join_back),
+        "deadlock",
+        "join -> join_back",
+    ),
+    "rules_under_the_lock": (
+        lambda: pair(worlds.backward_nested, worlds.operate),
+        "exception",
+        "ReentrantCallError",
+    ),
+    "finalizer_waits_for_the_lock": (lambda: collected, "deadlock", "work -> work"),
+    "drop_tries_before_it_appends": (
+        lambda: pair(worlds.drop_tip, worlds.operate),
+        "invariant",
+        "1 pending drops",
+    ),
+    "holder_looks_before_it_counts": (
+        lambda: parents_and_children_dropped,
+        "invariant",
+        "dead nodes",
+    ),
+    "drops_move_before_the_forwarding": (
+        lambda: pair(worlds.join, worlds.drop_side_loss),
+        "invariant",
+        "dead nodes",
+    ),
+    "claim_in_two_steps": (
+        lambda: pair(worlds.backward, worlds.backward),
+        "exception",
+        "has no attribute 'backward'",
+    ),
+    "rule_looked_at_twice": (
+        lambda: two_losses_of_a_long_trunk,
+        "exception",
+        "has no attribute 'name'",
+    ),
+    "count_outside_the_lock": (
+        lambda: pair(worlds.operate, worlds.operate),
+        "invariant",
+        "children of",
+    ),
+    "registered_in_a_merged_graph": (
+        lambda: pair(worlds.operate, worlds.join),
+        "invariant",
+        "pending drops",
+    ),
+    "locks_kept_in_a_forked_child": (lambda: forked, "exception", "in the forked process"),
+    "rules_in_a_locked_graph": (
+        lambda: rule_that_operates_in_its_graph,
+        "deadlock",
+        "work -> work",
+    ),
+    "sweep_destroys_under_the_lock": (
+        lambda: saved_value_that_operates,
+        "deadlock",
+        "cleanup -> cleanup",
+    ),
+    "finalizer_takes_the_directory_lock": (
+        lambda: collected_in_a_join,
+        "deadlock",
+        "work -> work",
+    ),
+    "holder_does_not_look_again": (
+        lambda: pair(worlds.drop_tip, worlds.operate),
+        "invariant",
+        "1 pending drops",
+    ),
+    "drops_moved_after_a_look": (lambda: many_drops_beside_a_join, "exception", "IndexError"),
+    "deferred_taken_after_a_look": (lambda: handlers_in_a_backward, "exception", "IndexError"),
+    "directory_entry_left_behind": (lambda: dropped_whole, "invariant", "graphs listed"),
+    "inputs_let_go_before_recording": (lambda: temporary_beside_a_sweep, "invariant", "consumed"),
+    "hooks_made_twice": (lambda: two_first_hooks, "invariant", "hooks lost"),
+    "update_without_a_compare": (
+        lambda: pair(worlds.update, worlds.update),
+        "invariant",
+        "none of the sequential outcomes",
+    ),
+    "fork_takes_the_locks_inside_out": (
+        lambda: forked_beside_a_join,
+        "deadlock",
+        "join -> ",
+    ),
+}
+
+
+#: For random schedules: too many to try them all.
+FURTHER = (many_handlers_in_a_backward,)
+
+
+def workload():
+    """Every scenario once, the same for every fault."""
+    return list(dict.fromkeys([*(make() for make, _, _ in SHOWN_BY.values()), *FURTHER]))
