@@ -70,11 +70,24 @@ class ThreadState:
         self.rising = False
 
 
+class _MadeAtFirstLook:
+    """The attribute ``state`` of a thread that has none yet; once made, the thread's own hides it.
+
+    Making a state allocates, so a collection may start there and run a finalizer that
+    uses sweepgrad in the same thread: it makes the state first, and ``setdefault``, one
+    C call, hands that one to the outer look too.  With an ``__init__`` of the thread's
+    part, which is not called twice, such a finalizer would find no state at all.
+    """
+
+    def __get__(self, states: ThreadStates, kind: type[ThreadStates]) -> ThreadState:
+        state: ThreadState = states.__dict__.setdefault("state", ThreadState())
+        return state
+
+
 class ThreadStates(threading.local):
     """Gives each thread its own :class:`ThreadState`, as attribute ``state``."""
 
-    def __init__(self) -> None:
-        self.state = ThreadState()
+    state = _MadeAtFirstLook()
 
 
 class Primitives(Protocol):

@@ -12,6 +12,7 @@ import sweepgrad as sg
 from support.build import FREE_THREADED
 from support.reentry import HookedPrimitives
 from support.threads import repeat, run_threads
+from sweepgrad import sync
 from sweepgrad.graph import GraphRuntime, Rule, check_locks, register_one
 
 ONE = [1.0]
@@ -265,6 +266,38 @@ def test_a_tensors_finalizer_takes_no_lock_inside_a_section(world):
     primitives.inside = None
     world.check_valid()
     assert world.memory_report().nodes == len(things.spare) + 2
+
+
+def test_a_collection_in_the_first_use_of_a_thread_finds_the_threads_state(monkeypatch):
+    """Making the state allocates, so it may collect; the finalizer operates and drops."""
+    runtime = GraphRuntime(sync.NativePrimitives())
+    x = leaf(runtime)
+    made = []
+
+    class Collecting(sync.ThreadState):
+        __slots__ = ()
+
+        def __init__(self):
+            made.append(self)
+            if len(made) == 1:
+                Cycle(lambda: found.extend((x * x).backward(ONE)[x]))
+                gc.collect()
+            super().__init__()
+
+    def first_use():
+        x * 2.0
+        return runtime.primitives.threads.state
+
+    found, complaints = [], []
+    monkeypatch.setattr(sync, "ThreadState", Collecting)
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    state = run_threads([first_use])[0]
+    assert complaints == []
+    assert found == [4.0]
+    assert state is made[1], "the state that the finalizer made is the thread's"
+    assert runtime.memory_report().nodes == 0
+    assert state.section is None
+    assert state.deferred == state.garbage == []
 
 
 class Value:
