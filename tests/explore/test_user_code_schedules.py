@@ -3,7 +3,7 @@
 import pytest
 
 import sweepgrad as sg
-from support.worlds import with_rule
+from support.ruled import with_rule
 from sweepgrad.explore import explore, yield_point
 
 

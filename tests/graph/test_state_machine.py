@@ -3,48 +3,27 @@
 import gc
 
 import hypothesis.strategies as st
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import sweepgrad as sg
 from support import reference
-from support.reference import Ref
+from support.beside import LIMIT, NUMBERS, OPERATIONS, Beside
 from sweepgrad.graph import GraphRuntime
-from sweepgrad.graph.locator import find
 
-LIMIT = 2**20  # larger values are not multiplied, so that every result stays exact
-
-VALUES = st.sampled_from([1, 2, 3, -1, -2, 5, 0])
-
-OPERATIONS = {
-    "add": (lambda a, b: a + b, lambda a, b: (a + b, 1, 1)),
-    "subtract": (lambda a, b: a - b, lambda a, b: (a - b, 1, -1)),
-    "multiply": (lambda a, b: a * b, lambda a, b: (a * b, b, a)),
-}
+VALUES = st.sampled_from(NUMBERS)
 
 
-class GraphMachine(RuleBasedStateMachine):
+class GraphMachine(Beside, RuleBasedStateMachine):
     """Creates, operates, joins, drops, differentiates and sweeps, one thread."""
 
     def __init__(self):
-        super().__init__()
-        self.runtime = GraphRuntime()
-        self.tensors = {}  # Ref -> Tensor, what is held
-        self.nodes = {}  # Ref -> Node, kept to look at; holds no handle
-        self.refs = []
-
-    def keep(self, ref, tensor):
-        self.refs.append(ref)
-        self.tensors[ref], self.nodes[ref] = tensor, tensor._node
+        RuleBasedStateMachine.__init__(self)
+        Beside.__init__(self, GraphRuntime())
 
     def pick(self, data, label="operand"):
         return data.draw(st.sampled_from(list(self.tensors)), label=label)
-
-    def create(self, value):
-        tensor = self.runtime.tensor([float(value)], requires_grad=True)
-        self.keep(Ref(value), tensor)
 
     @initialize(values=st.lists(VALUES, min_size=2, max_size=3))
     def start(self, values):
@@ -91,26 +70,6 @@ class GraphMachine(RuleBasedStateMachine):
                 self.let_go(part)
                 self.let_go(total)
             total = joined
-
-    def combine(self, name, a, b):
-        if name == "multiply" and max(abs(a.value), abs(b.value)) > LIMIT:
-            name = "add"
-        run, define = OPERATIONS[name]
-        value, by_a, by_b = define(a.value, b.value)
-        ref = Ref(value, (a, b), (by_a, by_b))
-        self.keep(ref, run(self.tensors[a], self.tensors[b]))
-        return ref
-
-    def scale(self, a, factor):
-        if abs(a.value) > LIMIT:
-            return self.combine("add", a, a)
-        ref = Ref(a.value * factor, (a,), (factor,))
-        self.keep(ref, self.tensors[a] * float(factor))
-        return ref
-
-    def let_go(self, ref):
-        ref.held = False
-        del self.tensors[ref]
 
     @precondition(lambda self: self.tensors)
     @rule(data=st.data())
@@ -160,11 +119,6 @@ class GraphMachine(RuleBasedStateMachine):
             for ref in reference.between(roots, set(inputs)):
                 ref.consumed = True
 
-    def compare(self, found, expected):
-        assert found.tobytes() == np.array([float(expected)]).tobytes() or (
-            expected == 0 and found.tolist() == [0.0]  # the reference knows no -0.0
-        )
-
     @rule()
     def sweep(self):
         gc.collect(0)
@@ -177,36 +131,12 @@ class GraphMachine(RuleBasedStateMachine):
         expected = {ref for ref in reference.ancestors(held) if not ref.is_leaf}
         assert self.registered() == expected, "a sweep leaves what is alive and available"
 
-    def registered(self):
-        return {
-            ref
-            for ref, node in self.nodes.items()
-            if node.graph is not None and node.id in find(node).nodes
-        }
-
     @invariant()
     def everything_agrees(self):
-        self.runtime.check_valid()
-        registered = self.registered()
-        assert not any(ref.consumed for ref in registered)
-        # Which unavailable nodes a backward's own sweep took is its choice; all else is not.
-        assert registered == reference.reachable(self.tensors, registered)
-        available = [ref for ref in self.tensors if not ref.is_leaf and reference.is_available(ref)]
-        needed = {ref for ref in reference.ancestors(available) if not ref.is_leaf}
-        assert needed <= registered
-        for graph in self.runtime.locator.list_graphs():
-            assert graph.dead() == []
-        report = self.runtime.memory_report()
-        assert (report.nodes, report.pending_drops) == (len(registered), 0)
-        children = {parent for ref in registered for parent in ref.parents}
-        assert report.tips == len(registered - children)
-        for ref, tensor in self.tensors.items():
-            assert tensor.item() == ref.value
+        self.check()
 
     def teardown(self):
-        self.tensors.clear()
-        report = self.runtime.memory_report()
-        assert (report.nodes, report.graphs, report.saved_bytes) == (0, 0, 0)
+        self.check_empty()
 
 
 COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}

@@ -11,10 +11,9 @@ import itertools
 import numpy as np
 
 import sweepgrad as sg
+from support.ruled import with_rule
 from sweepgrad.explore import yield_point
-from sweepgrad.graph import Rule, register_one
 from sweepgrad.graph.locator import find
-from sweepgrad.tensor import Tensor, new_tensor
 
 
 class World:
@@ -30,14 +29,6 @@ class World:
         self.third = self.w * 7.0
         self.tips = [self.trunk * 5.0, self.trunk * 6.0]
         self.losses = [self.trunk * 11.0, self.side * 13.0, self.trunk * 12.0]
-
-
-def with_rule(x, backward):
-    """A tensor of the value of ``x`` whose gradient rule is ``backward``."""
-    result = new_tensor(Tensor)
-    result._array = x._array
-    result._node = register_one(result, x._node, Rule("ruled", backward), (), 0)
-    return result
 
 
 def gradient(tensor, world, **options):

@@ -1,0 +1,1 @@
+"""State machines of many threads: real ones, and those of the schedule explorer."""
