@@ -159,3 +159,35 @@ def run_fresh(code):
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True
     )
     return done.stdout
+
+
+def test_a_hook_that_one_run_leaves_in_a_cycle_is_none_of_the_next_run():
+    """While any node is hooked, every backward makes other steps."""
+    kept = []
+
+    def scenario(m):
+        w = sg.tensor([2.0], requires_grad=True)
+
+        def work():
+            (w * 3.0).backward()
+            hooked = w * 5.0
+            hooked.register_hook(lambda gradient: None)
+            kept.append(hooked)
+
+        m.spawn(work)
+        m.spawn(work)
+
+    report = explore(scenario, schedules=50)
+
+    assert report.failures == 0
+
+
+def test_hooks_from_before_an_exploration_run_after_it():
+    w = sg.tensor([2.0], requires_grad=True)
+    seen = []
+    w.register_hook(lambda gradient: seen.append(gradient.tolist()))
+
+    explore(lambda m: m.spawn(lambda: sg.tensor([1.0], requires_grad=True) * 2.0))
+    (w * 3.0).backward()
+
+    assert seen == [[3.0]]

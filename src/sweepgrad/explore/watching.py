@@ -28,6 +28,7 @@ from sweepgrad.graph import DEFAULT, GraphRuntime, Node, check_locks, fork, loca
 from sweepgrad.graph import node as nodes
 from sweepgrad.graph.locator import Graph
 from sweepgrad.graph.registry import NodeRegistry
+from sweepgrad.graph.watch import WATCH
 from sweepgrad.tensor import Tensor
 
 #: Slots that tell apart what can be touched of one node, graph or tensor.
@@ -180,6 +181,7 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
     saved_fork = [vars(fork)[name] for name in _OF_FORK]
     saved_counts = (nodes.node_ids, register._next_id, locator.graph_serials)
     saved_hook = sys.unraisablehook
+    hooked = WATCH.copy()
     checked = check_locks(check_order)
     collecting = gc.isenabled()
     gc.disable()
@@ -210,6 +212,8 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
         DEFAULT.__dict__ = saved_runtime
         nodes.node_ids, register._next_id, locator.graph_serials = saved_counts
         check_locks(checked)
+        WATCH.clear()
+        WATCH.update(filter(_still_there, hooked))
         gc.unfreeze()
         if collecting:
             gc.enable()
@@ -231,8 +235,18 @@ def _member(members: list[tuple[type, str, Any]], name: str) -> Any:
     return next(member for _, found, member in members if found == name)
 
 
+def _still_there(watched: Any) -> bool:
+    """False for a weak reference in ``WATCH`` whose node has died meanwhile."""
+    return not isinstance(watched, weakref.ref) or _look_at_handle(watched) is not None
+
+
 def fresh_runtime(first_id: int) -> None:
-    """Make the default runtime anew on the model, with ids that are the same in every run."""
+    """Make the default runtime anew on the model, with ids that are the same in every run.
+
+    A hook that an earlier run left in a cycle is forgotten too: it would send every
+    backward of this run the longer way.
+    """
+    WATCH.clear()
     ids = itertools.count(first_id)
     nodes.node_ids = ids
     register._next_id = ids.__next__
