@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.build import FREE_THREADED, gil_is_on
+from support.hangs import pytest_configure, pytest_timeout_set_timer  # noqa: F401  # hooks
 from sweepgrad.graph import DEFAULT, ORDER
 
 # How long an example takes says how busy the machine is; hangs are pytest-timeout's.

@@ -51,6 +51,8 @@ class Watch:
 
     tally: Tally = field(default_factory=Tally)
     seconds: float = float("inf")
+    #: Seconds after which threads that have not ended hang: a round takes milliseconds.
+    hang: float = 20.0
     #: Go on after a finding, so that Hypothesis shrinks it.
     shrink: bool = False
     #: What the interpreter complained of: exceptions in finalizers and threads.

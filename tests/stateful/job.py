@@ -79,7 +79,7 @@ class Job:
     # --- planning, on the reference alone -------------------------------------------------
 
     def _pick(self, position: int) -> Ref:
-        ref = self._usable[position % len(self._usable)]
+        ref = self._usable[-1 - position % len(self._usable)]
         if ref not in self.made:
             self.borrowed[ref] = None
         return ref

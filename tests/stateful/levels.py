@@ -91,7 +91,7 @@ def run_machine(
 def main(asked: str) -> None:
     """The child: run the machine, print what came of it, and leave hung threads behind."""
     name, number, budget, fault, check_order, shrink = json.loads(asked)
-    watch = Watch(seconds=budget, shrink=shrink)
+    watch = Watch(seconds=budget, hang=20.0 if fault is None else 5.0, shrink=shrink)
     sys.unraisablehook = lambda report: watch.complaints.append(
         f"{type(report.exc_value).__name__}: {report.exc_value} in {report.object!r}"
     )

@@ -9,11 +9,14 @@ from typing import Any, ClassVar
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from stateful.drawing import FEW_PROGRAMS, NUMBERS, STEPS
+from stateful.drawing import BEGINNINGS, FEW_PROGRAMS, STEPS
 from stateful.findings import Watch
 from stateful.rounds import Round, Shared
 from stateful.steps import Program, Step
-from sweepgrad.explore import PCT, Failure, Model, Policy, drawn_schedules, explore
+from sweepgrad.explore import PCT, Exhaustive, Failure, Model, Policy, drawn_schedules, explore
+
+#: Schedules of one exploration.
+MANY = 60
 
 
 def after(history: Program, runtime: Any, stamp: Callable[[], int]) -> Shared:
@@ -22,7 +25,6 @@ def after(history: Program, runtime: Any, stamp: Callable[[], int]) -> Shared:
     before = Round(world, [history], stamp)
     before.jobs[0].run()
     before.settle()
-    world.check()
     return world
 
 
@@ -56,9 +58,13 @@ class Failed(Exception):  # noqa: N818  # reads as what happened
         self.kind = failure.kind
 
 
-def random_schedules() -> Any:
-    """Twenty schedules from a drawn seed: more chances for each program, and they do not shrink."""
-    return st.builds(PCT, depth=st.just(3), schedules=st.just(20), seed=st.integers(0, 2**16))
+#: One drawn schedule shrinks; many from a drawn seed, or the first of all with two
+#: preemptions, give each program more chances.
+POLICIES = st.one_of(
+    drawn_schedules(),
+    st.builds(PCT, depth=st.just(3), schedules=st.just(MANY), seed=st.integers(0, 2**16)),
+    st.builds(Exhaustive, preemptions=st.just(2)),
+)
 
 
 class ExplorerMachine(RuleBasedStateMachine):
@@ -70,27 +76,29 @@ class ExplorerMachine(RuleBasedStateMachine):
 
     watch: ClassVar[Watch] = Watch()
     #: Rules in one example.
-    steps = 10
+    steps = 6
 
     def __init__(self) -> None:
         super().__init__()
         self.history: list[Step] = []
         self.watch.tally.examples += 1
 
-    @initialize(values=st.lists(NUMBERS, min_size=2, max_size=3))
-    def start(self, values: list[int]) -> None:
-        self.history += [Step("create", number=value) for value in values]
+    @initialize(steps=BEGINNINGS)
+    def start(self, steps: list[Step]) -> None:
+        self.history += steps
 
     @rule(program=st.lists(STEPS, min_size=1, max_size=6))
     def alone(self, program: list[Step]) -> None:
         self.history += program  # run, and compared, in the explorations to come
 
-    @rule(programs=FEW_PROGRAMS, policy=st.one_of(drawn_schedules(), random_schedules()))
+    @rule(programs=FEW_PROGRAMS, policy=POLICIES)
     def explore(self, programs: list[list[Step]], policy: Policy) -> None:
         self.watch.end_when_time_is_up()
         scenario, tally = scenario_of(self.history, programs), self.watch.tally
         with self.watch.noting(scenario.__qualname__):
-            report = explore(scenario, policy=policy, swap_threading=False, raises=False)
+            report = explore(
+                scenario, policy=policy, schedules=MANY, swap_threading=False, raises=False
+            )
             tally.schedules += report.schedules
             tally.operations += sum(len(p) for p in programs) * report.schedules
             if report.failure is not None:

@@ -6,23 +6,21 @@ import itertools
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from stateful.drawing import NUMBERS, PROGRAMS, STEPS
+from stateful.drawing import BEGINNINGS, PROGRAMS, STEPS
 from stateful.findings import Watch
 from stateful.job import Job
+from stateful.noise import NoisyPrimitives
 from stateful.rounds import Round, Shared
 from stateful.steps import Step
 from support.threads import ThreadsFailed, join_all
 from sweepgrad.graph import GraphRuntime
-
-#: Seconds after which a thread that has not ended hangs: a round takes milliseconds.
-HANG = 10.0
+from sweepgrad.sync import NATIVE
 
 
 class Hung(ThreadsFailed):
@@ -37,24 +35,16 @@ class Raised(ThreadsFailed):
     kind = "exception"
 
 
-@contextmanager
-def busy_switching() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
-
-
-def run_together(jobs: Sequence[Job], limit: float = HANG) -> None:
+def run_together(jobs: Sequence[Job], limit: float) -> None:
     """Each job in a thread of its own; they begin when the last thread is there.
 
     Raises:
         Hung: if one does not end.
         Raised: if one lets an exception out.
     """
-    barrier = threading.Barrier(len(jobs))
+    usual = sys.getswitchinterval()
+    # Only once they are all there: threads start slowly while others switch that often.
+    barrier = threading.Barrier(len(jobs), lambda: sys.setswitchinterval(1e-6))
     errors: list[str] = []
 
     def run(index: int, job: Callable[[], None]) -> None:
@@ -68,13 +58,14 @@ def run_together(jobs: Sequence[Job], limit: float = HANG) -> None:
         threading.Thread(target=run, args=(index, job.run), daemon=True, name=f"thread {index}")
         for index, job in enumerate(jobs)
     ]
-    with busy_switching():
+    try:
         for thread in threads:
             thread.start()
-        try:
-            join_all(threads, limit)
-        except ThreadsFailed as error:
-            raise Hung(str(error)) from None
+        join_all(threads, limit)
+    except ThreadsFailed as error:
+        raise Hung(str(error)) from None
+    finally:
+        sys.setswitchinterval(usual)
     if errors:
         raise Raised("\n".join(errors))
 
@@ -98,24 +89,28 @@ class ThreadsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world: Any = Shared(GraphRuntime())
+        self.world: Any = None
         #: What a failure needs to be made again.
         self.history: list[list[list[Step]]] = []
         self.agreed = True
         self.watch.tally.examples += 1
 
-    @initialize(values=st.lists(NUMBERS, min_size=2, max_size=3))
-    def start(self, values: list[int]) -> None:
-        self._round([[Step("create", number=value) for value in values]])
+    @initialize(steps=BEGINNINGS, noise=st.one_of(st.none(), st.integers(0, 2**16)))
+    def start(self, steps: list[Step], noise: int | None) -> None:
+        primitives = NATIVE if noise is None else NoisyPrimitives(noise)
+        self.world = Shared(GraphRuntime(primitives))
+        self._round([steps])
 
     @rule(program=st.lists(STEPS, min_size=1, max_size=6))
     def alone(self, program: list[Step]) -> None:
         """One thread: what the others will find."""
         self._round([program])
 
-    @rule(programs=PROGRAMS)
-    def together(self, programs: list[list[Step]]) -> None:
-        self._round(programs)
+    @rule(programs=PROGRAMS, times=st.integers(1, 4))
+    def together(self, programs: list[list[Step]], times: int) -> None:
+        """The same again takes other handles, for new ones have been made, and other turns."""
+        for _ in range(times):
+            self._round(programs)
 
     def _round(self, programs: list[list[Step]]) -> None:
         self.watch.end_when_time_is_up()
@@ -123,7 +118,7 @@ class ThreadsMachine(RuleBasedStateMachine):
         self.agreed = False
         with self.watch.noting("\n".join(map(repr, self.history))):
             round_ = Round(self.world, programs)
-            run_together(round_.jobs)
+            run_together(round_.jobs, self.watch.hang)
             tally = self.watch.tally
             tally.schedules += 1
             tally.operations += sum(len(job.hands.spans) for job in round_.jobs)
@@ -133,6 +128,6 @@ class ThreadsMachine(RuleBasedStateMachine):
         self.agreed = True
 
     def teardown(self) -> None:
-        if self.agreed:
+        if self.world is not None and self.agreed:
             with self.watch.noting("\n".join(map(repr, self.history))):
                 self.world.check_empty()

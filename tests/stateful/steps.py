@@ -1,7 +1,7 @@
 """Steps: what a thread may do, as Hypothesis draws it.
 
 A step is drawn with plain numbers and means something only beside a graph: operand 3
-is the fourth handle that the program has.
+is the fourth-newest handle that the program has.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ KINDS = (
     "collect",
     "update",
 )
+
+#: How often each is drawn: what joins, drops and takes is where threads meet.
+WEIGHTS = {"multiply": 3, "drop": 3, "backward": 2, "scale": 2, "cycle": 2}
 
 #: What user code in a rule, a hook or a finalizer does.
 INNER = ("nothing", "operate", "backward", "cleanup", "report", "private")
