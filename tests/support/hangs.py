@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 import pytest_timeout
 
+from support.threads import all_stacks
 from sweepgrad.graph import ORDER
 
 #: Seconds after the time limit at which the watchdog ends what the timer could not.
@@ -58,14 +59,16 @@ def _end(item: Any, settings: Any, stderr: int) -> None:
     if not settings.disable_debugger_detection and pytest_timeout.is_debugging():
         faulthandler.cancel_dump_traceback_later()
         return
-    _say(
-        stderr, f"{item.nodeid} has not ended within {settings.timeout:g} s; where each thread is:"
-    )
-    faulthandler.dump_traceback(stderr, all_threads=True)
-    _say(stderr, ORDER.wait_for_graph())
+    parts = [
+        f"{item.nodeid} has not ended within {settings.timeout:g} s; where each thread is:",
+        all_stacks(),
+        ORDER.wait_for_graph(),
+    ]
     reporter = item.config.pluginmanager.getplugin("terminalreporter")
     if reporter is not None and not hasattr(item.config, "workerinput"):
-        _say(stderr, _so_far(reporter, item.session.testscollected))
+        parts.append(_so_far(reporter, item.session.testscollected))
+    # In one piece, for workers share the place where it goes.
+    os.write(stderr, "\n\n".join(["", *parts, ""]).encode())
     os._exit(1)
 
 
@@ -77,7 +80,3 @@ def _so_far(reporter: Any, collected: int) -> str:
     left = collected - passed - len(failed) - 1
     parts.append(f"{passed} passed, {len(failed)} failed, 1 hung, {left} not run (-n 1 runs them)")
     return "\n".join(parts)
-
-
-def _say(stderr: int, text: str) -> None:
-    os.write(stderr, f"\n{text}\n".encode())
