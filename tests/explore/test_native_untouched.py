@@ -11,6 +11,7 @@ import sweepgrad as sg
 from sweepgrad import sync
 from sweepgrad.explore import ScheduleFailure, explore
 from sweepgrad.explore.primitives import ModelLock, ModelQueue
+from sweepgrad.explore.watching import hidden_locks
 from sweepgrad.graph import DEFAULT, Node
 from sweepgrad.graph.hierarchy import checking_locks
 from sweepgrad.graph.locator import Graph
@@ -79,11 +80,12 @@ def test_the_default_runtime_of_the_program_is_another_one():
 
 def test_every_lock_and_queue_of_the_runtime_is_the_models():
     """C25: a primitive hidden from the explorer would bring missed and impossible schedules."""
-    made = []
+    made, hidden = [], []
 
     def scenario(m):
         w = sg.tensor([1.0], requires_grad=True)
         kept = [w * 2.0, w * 3.0]
+        m.check(lambda: hidden.append(hidden_locks()))
         runtime = m.runtime
         graph = kept[0]._node.graph
         locks = [runtime.sweeper.lock, runtime.locator.lock, graph.lock, *runtime.parameters.locks]
@@ -93,6 +95,7 @@ def test_every_lock_and_queue_of_the_runtime_is_the_models():
     explore(scenario)
 
     assert all(entry == ({ModelLock}, ModelQueue) for entry in made)
+    assert hidden == [[]]
 
 
 def test_steps_of_a_runtime_operation_name_every_kind_of_primitive():
