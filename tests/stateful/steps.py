@@ -31,7 +31,7 @@ KINDS = (
 )
 
 #: How often each is drawn: what joins, drops and takes is where threads meet.
-WEIGHTS = {"multiply": 3, "drop": 3, "backward": 2, "scale": 2, "cycle": 2}
+WEIGHTS = {"multiply": 3, "cleanup": 2, "drop": 3, "backward": 2, "scale": 2, "cycle": 2}
 
 #: What user code in a rule, a hook or a finalizer does.
 INNER = ("nothing", "operate", "backward", "cleanup", "report", "private")
