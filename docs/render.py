@@ -14,12 +14,12 @@ from types import ModuleType
 
 from render_stub import stub
 
-from sweepgrad.graph import engine, hierarchy, locator, node, registry, section, sweeper
+from sweepgrad.graph import engine, hierarchy, locator, node, register, registry, section, sweeper
 
 HERE = Path(__file__).parent
 
 #: Where each named note stands, in reading order.
-NOTED: tuple[ModuleType, ...] = (node, registry, section, locator, sweeper, engine)
+NOTED: tuple[ModuleType, ...] = (node, registry, register, section, locator, sweeper, engine)
 
 
 def yes(flag: bool) -> str:

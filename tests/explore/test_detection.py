@@ -58,7 +58,7 @@ def test_a_deadlock_in_the_runtime_names_the_lock_classes():
                 pass
 
         m.spawn(wrong_order)
-        m.spawn(sg.graph_cleanup, name="cleanup")
+        m.spawn(lambda: sg.graph_cleanup(full=True), name="cleanup")
 
     found = failure(scenario)
 

@@ -24,7 +24,7 @@ CORE = [
     worlds.drop_side_loss,
     worlds.backward,
     worlds.backward_joined,
-    worlds.cleanup,
+    worlds.cleanup_full,
     worlds.report,
     worlds.update,
 ]
@@ -32,7 +32,7 @@ CORE_PAIRS = list(itertools.combinations_with_replacement(CORE, 2))
 #: Three joins in a ring, and three that meet in the middle of each other's work.
 TRIPLES = [
     (worlds.join, worlds.join_side_third, worlds.join_third_trunk),
-    (worlds.join_back, worlds.join_third_trunk, worlds.cleanup),
+    (worlds.join_back, worlds.join_third_trunk, worlds.cleanup_full),
     (worlds.backward_joined, worlds.drop_side_loss, worlds.cleanup),
     (worlds.operate_and_drop, worlds.backward, worlds.join),
     (worlds.backward_nested, worlds.backward_retained, worlds.drop_all_of_side),

@@ -129,9 +129,19 @@ def test_the_corruptions_cover_every_derived_field():
     from sweepgrad.graph.registry import NodeRegistry
 
     corrupted = {"nodes", "tips", "saved_bytes", "dirty", "absorbing"}
-    # Not derived: identity, wiring, the queue (checked through dead nodes), the forwarding
+    # Not derived: identity, wiring, the queues (checked through dead nodes), the forwarding
     # (a graph that has one is not listed) and the credit, which may have any value.
-    others = {"serial", "lock", "runtime", "threads", "drops", "forward", "credit", "__weakref__"}
+    others = {
+        "serial",
+        "lock",
+        "runtime",
+        "threads",
+        "drops",
+        "arrivals",
+        "forward",
+        "credit",
+        "__weakref__",
+    }
     assert corrupted | others == {*Graph.__slots__, *NodeRegistry.__slots__}
 
 
@@ -148,7 +158,7 @@ def test_the_corruptions_cover_every_derived_field():
 )
 def test_a_full_sweep_repairs_what_is_derived(corrupt, scene):
     corrupt(scene)
-    scene.runtime.graph_cleanup()
+    scene.runtime.graph_cleanup(full=True)
     scene.runtime.check_valid()
     kept = [t for t in ("a", "b", "c") if hasattr(scene, t)]
     assert scene.runtime.memory_report().nodes == len(kept)
@@ -162,6 +172,8 @@ def test_a_dirty_graph_is_repaired_at_the_next_touch(corrupt, scene):
     corrupt(scene)
     scene.graph.dirty = True
     d = scene.a * 7.0
+    assert scene.graph.dirty, "recording takes no lock"
+    scene.runtime.memory_report()
     scene.runtime.check_valid()
     assert d.backward([1.0])[scene.x].tolist() == [14.0]
 

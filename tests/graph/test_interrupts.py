@@ -113,7 +113,9 @@ def check_afterwards(scene, interrupter):
         if hasattr(scene, name):
             getattr(scene, name) * 1.0
     if interrupter.swallowed:
-        runtime.graph_cleanup()  # a finalizer that never began: its drop is found by the sweep
+        runtime.graph_cleanup(
+            full=True
+        )  # a finalizer that never began: its drop is found by the sweep
     runtime.check_valid()
     report = runtime.memory_report()
     assert report.pending_drops == 0, where
@@ -231,7 +233,23 @@ def test_a_backward():
             assert result[scene.x].item() == 72.0
 
     places = interrupt_everywhere(Scene, lambda s: s.c.backward(ONE), check)
-    for function in ("_claim", "_ancestors", "_run_plain", "let_go", "remove_closed"):
+    for function in ("_claim", "_ancestors", "_run_plain", "let_go", "remove_all"):
+        assert any(function in place for place in places), function
+
+
+def test_a_backward_beside_another_tip():
+    """Not all nodes of the graph are claimed, so those that arrived are counted first."""
+
+    def prepare():
+        scene = Scene()
+        scene.beside = scene.x * scene.a
+        return scene
+
+    def check(scene, result):
+        absent_or_complete(scene, "c", [scene.x, scene.w], [72.0, 48.0])
+
+    places = interrupt_everywhere(prepare, lambda s: s.c.backward(ONE), check)
+    for function in ("_claim", "_count_arrivals", "remove_closed"):
         assert any(function in place for place in places), function
 
 
@@ -249,8 +267,8 @@ def test_a_backward_through_a_part_of_a_graph_with_a_sweep():
         assert gradient(scene.c, scene.x, scene.w) == [72.0, 48.0]
 
     places = interrupt_everywhere(prepare, lambda s: s.e.backward(ONE), check)
-    assert any("_free_unavailable" in place for place in places)
-    assert any("rebuild" in place for place in places)
+    for function in ("sweep_with_backward", "_forget_unavailable", "_let_go_of_parents"):
+        assert any(function in place for place in places), function
 
 
 def test_a_retaining_backward():
@@ -279,14 +297,16 @@ def test_a_differentiable_backward():
     interrupt_everywhere(Scene, action, check)
 
 
-def test_a_full_sweep():
+@pytest.mark.parametrize("full", [False, True])
+def test_a_full_sweep(full):
     def prepare():
         scene = Scene()
         scene.f = scene.a * 9.0
         return scene
 
-    places = interrupt_everywhere(prepare, lambda s: s.runtime.graph_cleanup(), all_as_before)
-    for function in ("sweep", "_free_unavailable", "rebuild", "list_locked", "discard"):
+    places = interrupt_everywhere(prepare, lambda s: s.runtime.graph_cleanup(full), all_as_before)
+    inner = "rebuild" if full else "_forget_unavailable"
+    for function in ("_begin", "_sweep_piece", inner, "list_locked", "discard"):
         assert any(function in place for place in places), function
 
 
@@ -326,8 +346,10 @@ def test_draining_what_other_threads_queued():
         assert len(graph.drops) == 2
         return scene
 
-    places = interrupt_everywhere(prepare, lambda s: s.a * 2.0, all_as_before)
-    for function in ("leave", "settle", "drain"):
+    places = interrupt_everywhere(
+        prepare, lambda s: s.a.backward(ONE, retain_graph=True), all_as_before
+    )
+    for function in ("_locked", "drain", "_count_arrivals"):
         assert any(function in place for place in places), function
 
 
@@ -364,7 +386,7 @@ def test_repairing_what_an_earlier_interrupt_left():
             scene = Scene()
             Interrupter(MODULES, first, dense=False).run(lambda scene=scene: merge(scene))
             interrupter = Interrupter(MODULES, second, dense=False)
-            interrupter.run(lambda scene=scene: scene.a * 1.0)
+            interrupter.run(lambda scene=scene: scene.a.backward(ONE, retain_graph=True))
             if interrupter.place is None:
                 break
             check_afterwards(scene, interrupter)

@@ -45,14 +45,14 @@ def replaced(function, other):
 
 def directory_under_graph():
     """The directory's lock is taken under a graph's lock: a sweep that registers what it frees."""
-    shipped = sweeper._sweep_graph
+    shipped = sweeper._sweep_piece
 
-    def sweep_graph(graph, garbage):
+    def sweep_piece(graph, garbage, piece, paid):
         with graph.runtime.locator.lock:
             pass
-        return shipped(graph, garbage)
+        return shipped(graph, garbage, piece, paid)
 
-    return patched(sweeper, "_sweep_graph", sweep_graph)
+    return patched(sweeper, "_sweep_piece", sweep_piece)
 
 
 def locks_in_order_of_arrival():
@@ -200,29 +200,73 @@ def count_outside_the_lock():
 
 
 def registered_in_a_merged_graph():
-    """Registering does not look again, under the lock, whether its graph was merged away."""
+    """Registering does not look again, after the append, whether its graph was merged away."""
+    return patched(register, "_adopt", lambda graph, garbage, merged: None)
+
+
+def arrivals_left_in_a_merge():
+    """A merge leaves what has arrived in the graph that it merges away."""
+    return replaced(locator.move_arrivals, lambda source, target: None)
+
+
+def freed_before_all_arrivals_are_counted():
+    """Whoever frees a node counts what has arrived first and looks at the handle second."""
+
+    def reclaim(self, node, garbage):
+        stack = [node]
+        while stack:
+            node = stack.pop()
+            self._count_arrivals(garbage, stack)
+            if node.children:
+                continue
+            handle = node()
+            if handle is not None:
+                garbage.append(handle)
+                continue
+            if self.nodes.pop(node.id, None) is None:
+                continue
+            garbage.append(node)
+            node.claim = FREED
+            self.tips -= 1
+            self.saved_bytes -= node.nbytes
+            self._let_go_of_parents(node, stack)
+
+    return patched(NodeRegistry, "reclaim", reclaim)
+
+
+def flag_raised_after_the_append():
+    """The parent is told to expect a child only after the child has arrived."""
     shipped = register.register_one
 
-    def register_one(handle, parent, rule, saved, nbytes, *rest):
+    def register_one(handle, parent, *rest):
         graph = parent.graph
         if graph is None:
-            return shipped(handle, parent, rule, saved, nbytes, *rest)
-        while graph.forward is not None:
-            graph = graph.forward
-        node = Node(handle, section.on_drop)
-        node.id, node.parents, node.rule, node.saved = register._next_id(), (parent,), rule, saved
-        node.children, node.level, node.claim, node.extras = 0, parent.level + 1, None, None
-        node.nbytes, node.graph = nbytes, graph
-        with graph.lock:
-            graph.add(node)
+            return shipped(handle, parent, *rest)
+        before = parent.expecting
+        node = shipped(handle, parent, *rest)
+        parent.expecting = before
+        parent.expecting = True
         return node
 
     return replaced(shipped, register_one)
 
 
+def sweep_pays_for_later_claims():
+    """A sweep in pieces takes all credit at its end, also what claims have brought meanwhile."""
+    shipped = sweeper._sweep_piece
+
+    def sweep_piece(graph, garbage, piece, paid):
+        found = shipped(graph, garbage, piece, paid)
+        if paid:
+            graph.credit = 0
+        return found
+
+    return patched(sweeper, "_sweep_piece", sweep_piece)
+
+
 def locks_kept_in_a_forked_child():
     """A forked child goes on with the locks as they were at the fork."""
-    return patched(fork, "_renew", lambda runtime, whole: None)
+    return patched(fork, "_renew", lambda runtime: None)
 
 
 FAULTS = {
@@ -239,6 +283,10 @@ FAULTS = {
         rule_looked_at_twice,
         count_outside_the_lock,
         registered_in_a_merged_graph,
+        arrivals_left_in_a_merge,
+        freed_before_all_arrivals_are_counted,
+        flag_raised_after_the_append,
+        sweep_pays_for_later_claims,
         locks_kept_in_a_forked_child,
     )
 }

@@ -41,10 +41,10 @@ def rules_in_a_locked_graph():
 
 def sweep_destroys_under_the_lock():
     """A sweep takes what it frees apart, destructors of saved values included, under the lock."""
-    shipped = sweeper._sweep_graph
+    shipped = sweeper._sweep_piece
 
-    def sweep_graph(graph, garbage):
-        found = shipped(graph, garbage)
+    def sweep_piece(graph, garbage, piece, paid):
+        found = shipped(graph, garbage, piece, paid)
         state = graph.threads.state
         outer = state.section, state.discarding
         state.section, state.discarding = None, False
@@ -54,7 +54,7 @@ def sweep_destroys_under_the_lock():
             state.section, state.discarding = outer
         return found
 
-    return patched(sweeper, "_sweep_graph", sweep_graph)
+    return patched(sweeper, "_sweep_piece", sweep_piece)
 
 
 def finalizer_takes_the_directory_lock():

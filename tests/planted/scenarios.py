@@ -11,7 +11,7 @@ import functools
 import sweepgrad as sg
 from support import worlds
 from sweepgrad.explore import yield_point
-from sweepgrad.graph import DEFAULT, Rule, register_one
+from sweepgrad.graph import DEFAULT, Rule, register_one, sweeper
 from sweepgrad.tensor import Tensor, new_tensor
 
 
@@ -172,7 +172,7 @@ def temporary_beside_a_sweep(m):
             found.append("consumed")
 
     m.spawn(work)
-    m.spawn(sg.graph_cleanup, name="cleanup")
+    m.spawn(lambda: sg.graph_cleanup(full=True), name="cleanup")
 
     def check():
         assert found == [42.0], found
@@ -248,12 +248,71 @@ def dropped_whole(m):
     m.check(check)
 
 
+def operate_on_side(world):
+    """On the graph that a join merges away."""
+    kept = world.side * 2.0
+    world.tips.append(kept)
+    return kept.numpy().tobytes()
+
+
+def a_child_comes_as_another_dies(m):
+    """The last counted child of a node dies while another arrives and the handle is dropped."""
+    w = sg.tensor([2.0], requires_grad=True)
+    handles = [w * 3.0]
+    children = [handles[0] * 5.0]
+    sg.memory_report()  # counts it
+    late = []
+
+    def record():
+        late.append(handles[0] * 7.0)
+        handles.clear()
+
+    m.spawn(children.clear, name="drop")
+    m.spawn(record)
+
+    def check():
+        assert late[0].backward([1.0])[w].tolist() == [21.0]
+
+    m.check(check)
+
+
+def recorded_counted_and_dropped(m):
+    """A child arrives, is counted by another thread and dies; then its parent is dropped."""
+    w = sg.tensor([2.0], requires_grad=True)
+    handles = [w * 3.0]
+
+    def record_and_drop():
+        handles[0] * 7.0
+        handles.clear()
+
+    m.spawn(record_and_drop)
+    m.spawn(sg.memory_report, name="report")
+
+
+def swept_in_pieces(m):
+    """A sweep, one node a piece, while another thread's backward consumes what it has passed."""
+    world = worlds.World()
+    kept = world.trunk * world.side  # one graph
+    (world.side * 19.0).backward()  # something to sweep it for
+    shipped, sweeper._PIECE = sweeper._PIECE, 1
+    m.spawn(sg.graph_cleanup, name="sweep")
+    m.spawn(worlds.backward, world, name="backward")
+
+    def check():
+        sweeper._PIECE = shipped
+        sg.graph_cleanup()
+        left = sg.memory_report().nodes
+        assert (left, kept._node.saved) == (1, ()), f"{left} nodes left, 1 is right: {world.third}"
+
+    m.check(check)
+
+
 #: Fault: the scenario that shows it, the kind of failure, and a word of its message.
 SHOWN_BY = {
     "directory_under_graph": (
-        lambda: pair(worlds.cleanup, worlds.join),
+        lambda: pair(worlds.cleanup_full, worlds.join),
         "deadlock",
-        "cleanup -> join",
+        "cleanup_full -> join",
     ),
     "locks_in_order_of_arrival": (
         lambda: pair(worlds.join, worlds.join_back),
@@ -267,7 +326,7 @@ SHOWN_BY = {
     ),
     "finalizer_waits_for_the_lock": (lambda: collected, "deadlock", "work -> work"),
     "drop_tries_before_it_appends": (
-        lambda: pair(worlds.drop_tip, worlds.operate),
+        lambda: pair(worlds.drop_tip, worlds.join),
         "invariant",
         "1 pending drops",
     ),
@@ -297,10 +356,22 @@ SHOWN_BY = {
         "children of",
     ),
     "registered_in_a_merged_graph": (
-        lambda: pair(worlds.operate, worlds.join),
+        lambda: pair(operate_on_side, worlds.join),
         "invariant",
-        "pending drops",
+        "none of the sequential outcomes",
     ),
+    "arrivals_left_in_a_merge": (lambda: pair(worlds.operate, worlds.join), "invariant", ""),
+    "freed_before_all_arrivals_are_counted": (
+        lambda: a_child_comes_as_another_dies,
+        "invariant",
+        "",
+    ),
+    "flag_raised_after_the_append": (
+        lambda: recorded_counted_and_dropped,
+        "invariant",
+        "dead nodes",
+    ),
+    "sweep_pays_for_later_claims": (lambda: swept_in_pieces, "invariant", "nodes left"),
     "locks_kept_in_a_forked_child": (lambda: forked, "exception", "in the forked process"),
     "rules_in_a_locked_graph": (
         lambda: rule_that_operates_in_its_graph,
@@ -318,7 +389,7 @@ SHOWN_BY = {
         "work -> work",
     ),
     "holder_does_not_look_again": (
-        lambda: pair(worlds.drop_tip, worlds.operate),
+        lambda: pair(worlds.drop_tip, worlds.cleanup_full),
         "invariant",
         "1 pending drops",
     ),

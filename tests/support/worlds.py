@@ -137,6 +137,11 @@ def cleanup(world):
     sg.graph_cleanup()
 
 
+def cleanup_full(world):
+    """Looks at every graph, also at those that no backward has visited."""
+    sg.graph_cleanup(full=True)
+
+
 def report(world):
     found = sg.memory_report()
     assert found.nodes >= 0
@@ -174,6 +179,7 @@ OPERATIONS = {
         backward_joined,
         backward_nested,
         cleanup,
+        cleanup_full,
         report,
         update,
     )

@@ -89,8 +89,12 @@ def fork_now(child: Callable[[], Any]) -> None:
         pid = os.fork()
     hooks._forks, hooks.runtimes, hooks._renewed_in = forks, runtimes, known
     if pid == 0:
-        hooks._after_in_child()
-        BOARD.become_child(me, _Child(writer, child))
+        end = _Child(writer, child)
+        try:
+            hooks._after_in_child()
+        except BaseException:
+            end.leave(traceback.format_exc())  # or two processes would go on with this run
+        BOARD.become_child(me, end)
         return
     hooks._after_in_parent()
     BOARD.current, BOARD.outside = me, ThreadState()
@@ -121,5 +125,9 @@ class _Child:
         except BaseException:
             message = traceback.format_exc()
         finally:
-            os.write(self.writer, message.encode()[-60_000:])
-            os._exit(0)
+            self.leave(message)
+
+    def leave(self, message: str) -> NoReturn:
+        """Report ``message``, nothing if all went well, and end the process."""
+        os.write(self.writer, message.encode()[-60_000:])
+        os._exit(0)

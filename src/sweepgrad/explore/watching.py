@@ -42,24 +42,29 @@ from sweepgrad.tensor import Tensor
     _SAVED,
     _PARENTS,
     _EXTRAS,
+    _EXPECTING,
+    _CLAIM,
+    _CREDIT,
     _OTHER,
-) = range(1, 11)
+) = range(1, 14)
 
 #: The fields that are read or written without a lock: (class, field, slot).
 FIELDS: tuple[tuple[type, str, int], ...] = (
     (Node, "children", _CHILDREN),
+    (Node, "expecting", _EXPECTING),
     (Node, "graph", _GRAPH),
     (Node, "rule", _RULE),
     (Node, "saved", _SAVED),
     (Node, "parents", _PARENTS),
     (Node, "extras", _EXTRAS),
+    (Node, "claim", _CLAIM),
     (Graph, "forward", _FORWARD),
+    (Graph, "credit", _CREDIT),
 )
 
 #: Further fields for ``deep=True``: protected by locks, unless a lock is missing.
 #: They share one slot of their object, which only makes the reduction weaker.
 DEEP: tuple[tuple[type, str, int], ...] = (
-    (Node, "claim", _OTHER),
     (NodeRegistry, "nodes", _OTHER),
     (NodeRegistry, "tips", _OTHER),
     (NodeRegistry, "saved_bytes", _OTHER),

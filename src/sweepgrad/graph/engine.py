@@ -87,6 +87,7 @@ def _claim(
     Under the graph's lock.  Everything that can fail comes before the first
     change; then one store, ``claim.committed``, takes all the nodes.
     """
+    arrived = len(graph.arrivals)  # the roots' ancestors are among these, or counted
     partly = request.targets is not None
     # A claim on a part of the ancestors marks that part once the walk has found it.
     visited = Claim(claim.why) if partly else claim
@@ -111,8 +112,14 @@ def _claim(
             node.claim = claim
     claim.nodes = order
     graph.dirty = True
+    # Distinct nodes, as many as there are: all of them, and none needs to be counted.
+    whole = not partly and len(order) == len(graph.nodes) + arrived
+    if not whole:
+        graph.count_arrivals(garbage)
     claim.committed = True
-    if partly:
+    if whole:
+        graph.remove_all(arrived)
+    elif partly:
         graph.remove_part(order, garbage)
     else:
         graph.remove_closed(order)

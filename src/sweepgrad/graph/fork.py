@@ -37,7 +37,7 @@ class _Held:
     def __init__(self) -> None:
         #: Locks taken, none when the thread forks from inside a critical section.
         self.taken: list[Lock] = []
-        #: Graphs whose locks are among them: the child finds these whole.
+        #: Graphs whose locks are among them.
         self.graphs: list[Graph] = []
 
 
@@ -92,9 +92,8 @@ def _after_in_child() -> None:
     state = NATIVE.threads.state
     state.held.clear()
     ORDER.waiting.clear()
-    whole = {graph.serial for graph in held.graphs} if held is not None else set()
     for runtime in live_runtimes():
-        _renew(runtime, whole)
+        _renew(runtime)
     if held is not None and state.section is held:
         state.section = None
     _forks.clear()
@@ -103,15 +102,18 @@ def _after_in_child() -> None:
         leave(state)
 
 
-def _renew(runtime: GraphRuntime, whole: set[int]) -> None:
-    """Make the runtime's locks anew; whatever thread held them does not exist here."""
+def _renew(runtime: GraphRuntime) -> None:
+    """Make the runtime's locks anew; whatever thread held them does not exist here.
+
+    Every graph is repaired at its next touch, those too whose locks the forking thread
+    held: another thread may have been about to queue a drop or to record a child.
+    """
     runtime.sweeper.lock = make_lock(NATIVE, Rank.SWEEP, runtime.serial)
     runtime.locator.lock = make_lock(NATIVE, Rank.LOCATOR, runtime.serial)
     runtime.parameters.renew_locks()
     for graph in runtime.locator.list_locked():
         graph.lock = make_lock(NATIVE, Rank.GRAPH, graph.serial)
-        if graph.serial not in whole:
-            graph.dirty = True
+        graph.dirty = True
 
 
 def _nothing() -> None:

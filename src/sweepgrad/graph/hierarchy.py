@@ -4,7 +4,7 @@ Outermost first; an indented lock may be taken while the one above it is held::
 
     SWEEP         one full sweep at a time           Sweeper.sweep
       LOCATOR     the directory of graphs, merges    GraphLocator.list_graphs, merge
-        GRAPH     one graph's nodes, counts, drops   section.enter, register_*
+        GRAPH     one graph's nodes, counts, drops   section.enter, settle
           PARAM   one parameter's compare-and-swap   ParameterSwap.replace, store
 
 Two locks of one rank are held together in two cases only, both in rising serial:
@@ -69,7 +69,7 @@ HIERARCHY: tuple[LockClass, ...] = (
     LockClass(
         Rank.GRAPH,
         "one graph's node records, child counts, statistics and forwarding",
-        "section.enter, section.settle (try only), register_one/two/many, GraphLocator.merge (two)",
+        "section.enter, section.settle (try only), GraphLocator.merge (two)",
         "user code; destructors of saved values; waiting for SWEEP, LOCATOR or another GRAPH",
     ),
     LockClass(
@@ -95,7 +95,13 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("create a leaf, drop a leaf", "none", False, False),
     Operation("start a graph (every operand is a leaf)", "none", False, False),
     Operation("drop a handle", "GRAPH, tried and never waited for", False, False),
-    Operation("register an operation", "GRAPH", True, False),
+    Operation("register an operation", "none", False, False),
+    Operation(
+        "register after a retaining backward or a merge, or with more than two operands",
+        "GRAPH",
+        True,
+        False,
+    ),
     Operation("register across two graphs", "LOCATOR, GRAPH, GRAPH; then GRAPH", True, False),
     Operation("backward: claim", "GRAPH", True, False),
     Operation("backward: run rules, hooks, inner backward", "none", False, True),

@@ -56,7 +56,8 @@ class Graph(NodeRegistry):
     #: The graph being merged into this one; not None only inside a merge, or after
     #: one that was interrupted and that the next holder of the lock completes.
     absorbing: Graph | None
-    #: Nodes claimed since the last sweep of this graph: what pays for the next one.
+    #: Nodes claimed since the last sweep of this graph: what pays for the next one.  While
+    #: it is zero there is no unavailable node here.  Lowered only after the sweep it pays.
     credit: int
     runtime: GraphRuntime
     #: The runtime's thread states, here because registering needs them at once.
@@ -65,6 +66,7 @@ class Graph(NodeRegistry):
     def __init__(self, runtime: GraphRuntime) -> None:
         # NodeRegistry.__init__ written out: starting a graph is on the recording path.
         self.nodes = {}
+        self.arrivals = runtime.primitives.queue()
         self.tips = 0
         self.saved_bytes = 0
         self.dirty = False
@@ -99,11 +101,16 @@ class Graph(NodeRegistry):
                 return
             self.reclaim(node, garbage)
 
+    def size(self) -> int:
+        """How many nodes are recorded here, counted or not."""
+        return len(self.nodes) + len(self.arrivals)
+
     def repair(self, garbage: list[Any]) -> None:
         """Complete whatever an interrupted holder left half-done.  Needs the lock."""
         if self.absorbing is not None:
             self._take_over(self.absorbing)
         self.rebuild(garbage)
+        self.credit += 1  # the holder may have been about to raise it: sweep this graph
         self.dirty = False
 
     def absorb(self, other: Graph) -> None:
@@ -131,6 +138,7 @@ class Graph(NodeRegistry):
             for node in other.nodes.values():
                 node.graph = self
             other.nodes = {}
+            move_arrivals(other, self)
             self.credit += other.credit
             move_drops(other, self)
             other.tips = 0
@@ -143,6 +151,11 @@ class Graph(NodeRegistry):
         Raises:
             InvariantError: naming the first contradiction.
         """
+        expect("dirty", self.dirty, False)
+        if self.arrivals:
+            self.dirty = True
+            self.count_arrivals([])
+            self.dirty = False
         NodeRegistry.check_valid(self)
         expect(f"absorbing of {self!r}", self.absorbing, None)
         for node in self.nodes.values():
@@ -162,6 +175,17 @@ def move_drops(source: Graph, target: Graph) -> None:
     """
     try:
         target.drops.extend(iter(source.drops.popleft, None))
+    except IndexError:
+        return
+
+
+def move_arrivals(source: Graph, target: Graph) -> None:
+    """Move what arrived in a graph that was merged away to its survivor, whose lock is held.
+
+    One C call pops and appends each, as in ``move_drops``.
+    """
+    try:
+        target.arrivals.extend(iter(source.arrivals.popleft, None))
     except IndexError:
         return
 
@@ -268,7 +292,7 @@ def _merge_locked(first: Graph, second: Graph, garbage: list[Any]) -> None:
         first.repair(garbage)
     if second.dirty:
         second.repair(garbage)
-    if len(first.nodes) < len(second.nodes):
+    if first.size() < second.size():
         second.absorb(first)
     else:
         first.absorb(second)

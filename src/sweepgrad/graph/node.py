@@ -121,6 +121,7 @@ class Node(weakref.ref[Any]):
         "__weakref__",
         "children",
         "claim",
+        "expecting",
         "extras",
         "graph",
         "id",
@@ -149,6 +150,9 @@ class Node(weakref.ref[Any]):
     graph: Graph | None
     #: Edges from registered children; read without a lock by finalizers (note [Drop]).
     children: int
+    #: True while a child may have arrived that is not counted yet.  Set without a lock by
+    #: whoever records the child, cleared under the lock when it is counted (note [Arrival]).
+    expecting: bool
     #: 1 + the highest level among the parents; 0 for a leaf.  Descending level is a
     #: topological order that depends on the graph's shape alone (note [Order]).
     level: int
@@ -184,6 +188,7 @@ def make_leaf(handle: object, runtime: GraphRuntime) -> Node:
     leaf.saved = ()
     leaf.graph = None
     leaf.children = 0
+    leaf.expecting = False
     leaf.level = 0
     leaf.claim = None
     leaf.nbytes = 0

@@ -1,9 +1,44 @@
 """Registering an operation: the recording path, kept short on purpose.
 
-The section that places a node in its graph makes no call and no backward jump
-on its fast path, so on CPython no collection, signal handler or interrupt runs
-inside it.  That is speed, not safety: ``dirty`` and ``ThreadState.section`` are
-kept as everywhere, and tests interrupt it at each line.
+Note [Arrival].  An operation is recorded without a lock, by appending its node to
+its graph's ``arrivals``; it is counted by whoever holds the lock next.  The
+rejected alternative, counting it at once under the lock, costs more than half of
+what recording costs, for counts that a training step never looks at: its
+backward claims the nodes before anybody has counted them.
+
+Thread R records a child of a node, thread I holds the lock of the graph:
+
+    R1  R sets ``parent.expecting``
+    R2  R appends the child to ``graph.arrivals``
+    R3  R reads ``graph.forward`` and ``parent.claim``; if one is set, R takes the
+        lock, of the survivor if there is one, and counts or moves the arrivals
+
+    I1  I takes a child from ``graph.arrivals``
+    I2  I raises ``parent.children``
+    I3  I clears ``parent.expecting``
+
+*A drop of the parent* looks at both, ``children`` and ``expecting``, and is done if
+it finds either (note [Drop], D2).  It cannot run while R does, for R's caller holds
+the handle.  The last R1 is followed by R2 and the I3 of that very child, so a drop
+that finds the flag set knows of a child that is still to be counted or just being
+counted: whoever frees that child, or finds that it never counts, looks at the
+handle.  The flag may be clear though a child has arrived, if another child's I3
+came between R1 and R2.  Such a drop only tries the lock in vain.
+
+*Freeing* does not trust the flag.  A node is freed if it has no handle and, *then*,
+nothing has arrived that is not counted, and its count is zero.  A child's R2 comes
+before the death of its parent's handle, so no child is missed.
+
+*A merge* publishes ``forward`` and then moves the arrivals; R appends and then
+looks at ``forward``, so one of the two sees the other.  All moves happen under the
+survivor's lock: when R returns, the child has left the graph that was merged away.
+
+*A claim* of a parent may come between R's look at it and R2.  The child is then
+unavailable, as if it had been recorded before the claim, and found so at I1; R3 sees
+to it that I1 comes.  If R3 does not see the claim's mark, R2 came before the mark, so
+the claim or the sweep that follows it (``Graph.credit``) finds the child.  The same
+holds for a sweep that finds the parent unavailable: it marks it, then looks at the
+arrivals.
 """
 
 from __future__ import annotations
@@ -11,10 +46,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sweepgrad.graph.locator import Graph, find, mismatch
-from sweepgrad.graph.node import UNAVAILABLE, Node, Rule, node_ids
-from sweepgrad.graph.section import enter, join, leave, on_drop, refused
-from sweepgrad.sync import ThreadState
+from sweepgrad.graph.locator import Graph, find, mismatch, move_arrivals
+from sweepgrad.graph.node import Node, Rule, node_ids
+from sweepgrad.graph.section import enter, join, on_drop, refused
 
 _next_id = node_ids.__next__
 
@@ -51,10 +85,12 @@ def register_one(
         nbytes: bytes of the arrays in ``saved``.
         parents: all tracked operands, when the others are leaves of the same runtime.
 
-    Thread safety: any thread.  Takes the GRAPH lock, or none when the parent is a leaf.
+    Thread safety: any thread.  Takes no lock, except the GRAPH lock where a backward has
+    visited the parent or the graph has been merged away (note [Arrival]).
 
     Raises:
-        ReentrantCallError: inside a critical section of this thread.
+        ReentrantCallError: inside a critical section of this thread; also where no lock is
+            needed, so that it does not depend on what other threads did meanwhile.
     """
     node = _make(handle, on_drop)
     node.id = _next_id()
@@ -62,6 +98,7 @@ def register_one(
     node.rule = rule
     node.saved = saved
     node.children = 0
+    node.expecting = False
     node.level = parent.level + 1
     node.claim = None
     node.nbytes = nbytes
@@ -70,28 +107,20 @@ def register_one(
         parent.runtime.locator.start(node)
         return node
     node.graph = graph
-    state: ThreadState = graph.threads.state
-    if state.section is not None:
+    if graph.threads.state.section is not None:
         raise refused(rule.name)
-    placed = False
-    try:
-        state.section = graph
-        with graph.lock:
-            if parent.claim is None and graph.forward is None and not graph.dirty:
-                graph.dirty = True
-                graph.nodes[node.id] = node
-                if parent.children:
-                    graph.tips += 1
-                parent.children += 1
-                graph.saved_bytes += nbytes
-                graph.dirty = False
-                placed = True
-    finally:
-        state.section = None
-    if not placed:
+    if parent.claim is not None or graph.forward is not None:
         enter(graph, rule.name, _place, node)
-    elif graph.drops or state.deferred or state.sweeps_asked:
-        leave(state, graph)
+        return node
+    try:
+        parent.expecting = True
+        graph.arrivals.append(node)
+        if graph.forward is not None or parent.claim is not None:
+            enter(graph, rule.name, _adopt, graph)
+    except BaseException:
+        # An interrupt.  A flag lost costs a drop its look, a flag left behind its node.
+        parent.expecting = False
+        raise
     return node
 
 
@@ -129,42 +158,27 @@ def _register_under_two(
     node.rule = rule
     node.saved = saved
     node.children = 0
+    node.expecting = False
     node.level = (one.level if one.level > other.level else other.level) + 1
     node.claim = None
     node.nbytes = nbytes
     graph = node.graph = one.graph
     assert graph is not None, "neither operand is a leaf"
-    state: ThreadState = graph.threads.state
-    if state.section is not None:
+    if graph.threads.state.section is not None:
         raise refused(rule.name)
-    placed = False
-    try:
-        state.section = graph
-        with graph.lock:
-            if (
-                one.claim is None
-                and other.claim is None
-                and graph.forward is None
-                and not graph.dirty
-            ):
-                graph.dirty = True
-                graph.nodes[node.id] = node
-                graph.tips += 1
-                if not one.children:
-                    graph.tips -= 1
-                one.children += 1
-                if not other.children:
-                    graph.tips -= 1
-                other.children += 1
-                graph.saved_bytes += nbytes
-                graph.dirty = False
-                placed = True
-    finally:
-        state.section = None
-    if not placed:
+    if one.claim is not None or other.claim is not None or graph.forward is not None:
         enter(graph, rule.name, _place, node)
-    elif graph.drops or state.deferred or state.sweeps_asked:
-        leave(state, graph)
+        return node
+    try:
+        one.expecting = True
+        other.expecting = True
+        graph.arrivals.append(node)
+        if graph.forward is not None or one.claim is not None or other.claim is not None:
+            enter(graph, rule.name, _adopt, graph)
+    except BaseException:  # see register_one
+        one.expecting = False
+        other.expecting = False
+        raise
     return node
 
 
@@ -172,17 +186,39 @@ def register_many(
     handle: object, parents: Sequence[Node], rule: Rule, saved: tuple[Any, ...], nbytes: int
 ) -> Node:
     """Record an operation with any number of tracked operands; see :func:`register_two`."""
+    anchor = _only_inner(parents)
+    if anchor is not None:
+        return register_one(handle, anchor, rule, saved, nbytes, tuple(parents))
     node = _make(handle, on_drop)
     node.id = _next_id()
     node.parents = tuple(parents)
     node.rule = rule
     node.saved = saved
     node.children = 0
+    node.expecting = False
     node.level = max(parent.level for parent in parents) + 1
     node.claim = None
     node.nbytes = nbytes
     _register_joined(node)
     return node
+
+
+def _only_inner(parents: Sequence[Node]) -> Node | None:
+    """The one parent that is no leaf, if the others are leaves of its runtime.
+
+    If all are leaves of one runtime, any of them.
+    """
+    anchor = parents[0]
+    for parent in parents:
+        if parent.graph is not None:
+            if anchor.graph is not None and anchor is not parent:
+                return None
+            anchor = parent
+    runtime = anchor.runtime if anchor.graph is None else anchor.graph.runtime
+    for parent in parents:
+        if parent.graph is None and parent.runtime is not runtime:
+            return None  # refused with the words that name both
+    return anchor
 
 
 def _register_joined(node: Node) -> None:
@@ -215,15 +251,15 @@ def _refuse_foreign_leaves(node: Node, anchor: Node | None) -> None:
 
 def _place(graph: Graph, garbage: list[Any], node: Node) -> None:
     """Record the node under the graph's lock, whatever state its parents are in."""
-    node.graph = graph
-    for parent in node.parents:
-        claim = parent.claim
-        if claim is not None and claim.committed:
-            # Unavailable from birth: no backward can ever run from it, so what its
-            # rule saved goes now and nobody has to sweep it.
-            node.claim = UNAVAILABLE
-            node.nbytes = 0
-            garbage.append(node)
-            return
     graph.dirty = True
-    graph.add(node)
+    node.graph = graph
+    graph.arrivals.append(node)
+    graph.count_arrivals(garbage)
+
+
+def _adopt(graph: Graph, garbage: list[Any], named: Graph) -> None:
+    """Count what has arrived, also in the graph ``named`` if that was merged into this one."""
+    graph.dirty = True
+    if named is not graph:
+        move_arrivals(named, graph)
+    graph.count_arrivals(garbage)

@@ -20,16 +20,26 @@ destructor is somebody's code.
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import repeat, starmap
 from typing import Any
 
 from sweepgrad.errors import InvariantError
 from sweepgrad.graph.node import FREED, UNAVAILABLE, Node
 
+#: How many arrivals are looked at one by one before they are counted; a block of a deque.
+_FEW = 64
+
 
 class NodeRegistry:
     """The records of one graph.  Every method needs the graph's lock, held by the caller."""
 
-    __slots__ = ("dirty", "nodes", "saved_bytes", "tips")
+    __slots__ = ("arrivals", "dirty", "nodes", "saved_bytes", "tips")
+
+    #: Nodes recorded but not counted yet, none of them in ``nodes``; children come after
+    #: their parents.  Appended to without the lock, popped under it (note [Arrival] in
+    #: register.py).
+    arrivals: deque[Node]
 
     #: Id to node, in an order where parents precede their children: nodes are
     #: registered after their parents, and a merge appends the smaller graph whole.
@@ -41,30 +51,93 @@ class NodeRegistry:
     #: True while the fields above may contradict the truth.
     dirty: bool
 
-    def __init__(self) -> None:
+    def __init__(self, arrivals: deque[Node]) -> None:
+        self.arrivals = arrivals
         self.nodes = {}
         self.tips = 0
         self.saved_bytes = 0
         self.dirty = False
 
-    def add(self, node: Node) -> None:
-        """Record a node whose non-leaf parents are recorded here."""
+    def count_arrivals(self, garbage: list[Any]) -> None:
+        """Count what has arrived.  The caller has marked the graph dirty."""
+        childless: list[Node] = []
+        self._count_arrivals(garbage, childless)
+        for node in childless:
+            self.reclaim(node, garbage)
+
+    def _count_arrivals(self, garbage: list[Any], childless: list[Node]) -> None:
+        """As above; nodes that turn out to have no child are added to ``childless``."""
+        arrivals, nodes = self.arrivals, self.nodes
+        tips = nbytes = 0
+        while arrivals:
+            node = arrivals[0]  # it leaves the queue last, so that no interrupt loses it
+            unavailable = False
+            nodes[node.id] = node
+            tips += 1
+            nbytes += node.nbytes
+            for parent in node.parents:
+                if parent.id in nodes:
+                    if not parent.children:
+                        tips -= 1
+                    parent.children += 1
+                    parent.expecting = False
+                elif parent.graph is not None:
+                    unavailable = True
+            if unavailable:
+                self._forget_unavailable(node, garbage, childless)
+            arrivals.popleft()
+        self.tips += tips
+        self.saved_bytes += nbytes
+
+    def _settle_arrivals(self, garbage: list[Any], childless: list[Node]) -> None:
+        """Free all that has arrived if it is little and all dead, as a dropped loss is; else count.
+
+        Freed so, a node costs half of what it costs to be counted first.  By index, because
+        others append meanwhile: on CPython 3.13 without a GIL, ``list`` of a deque and its
+        ``copy`` raise then.  Little, because an index far from both ends is a walk.
+        """
+        arrivals = self.arrivals
+        count = len(arrivals)
+        if count <= _FEW:
+            arrived = [arrivals[place] for place in range(count)]
+            for node in reversed(arrived):
+                handle = node()
+                if handle is not None:
+                    garbage.append(handle)  # ours may have become the last reference
+                    break
+            else:
+                # All are dead, so nothing more can arrive under them; what arrived under
+                # one while it was looked at is found by the length.
+                if len(arrivals) == count:
+                    self._free_arrived(arrived, garbage, childless)
+                    return
+        self._count_arrivals(garbage, childless)
+
+    def _free_arrived(self, arrived: list[Node], garbage: list[Any], childless: list[Node]) -> None:
         nodes = self.nodes
-        nodes[node.id] = node
-        for parent in node.parents:
-            if parent.id in nodes:
-                if not parent.children:
-                    self.tips -= 1
-                parent.children += 1
-        self.tips += 1
-        self.saved_bytes += node.nbytes
+        for node in reversed(arrived):
+            node.claim = FREED
+            garbage.append(node)
+            for parent in node.parents:
+                parent.expecting = False
+                if parent.id in nodes and not parent.children:
+                    childless.append(parent)
+        for _ in arrived:  # they leave the queue last: an interrupt above must not lose one
+            self.arrivals.popleft()
+
+    def _forget_unavailable(self, node: Node, garbage: list[Any], childless: list[Node]) -> None:
+        """Forget a node one of whose parents is consumed: no backward can ever run from it."""
+        node.claim = UNAVAILABLE
+        garbage.append(node)  # first: an interrupt below must not lose its saved values
+        self._forget(node)
+        self._let_go_of_parents(node, childless)
 
     def reclaim(self, node: Node, garbage: list[Any]) -> None:
         """Free ``node`` if it is dead, then every ancestor that this makes dead.
 
         The caller has marked the graph dirty, so the two sums may wait until the end.
         """
-        nodes = self.nodes
+        nodes, arrivals = self.nodes, self.arrivals
         stack = [node]
         tips = nbytes = 0
         while stack:
@@ -76,6 +149,14 @@ class NodeRegistry:
                 # Ours may have become the last reference: let it go outside the lock.
                 garbage.append(handle)
                 continue
+            if arrivals:
+                # Looked at after the handle: note [Arrival], freeing.
+                if len(arrivals) == 1 and arrivals[0] is node:
+                    self._free_arrived([node], garbage, stack)
+                    continue
+                self._settle_arrivals(garbage, stack)
+                if node.children:
+                    continue
             if nodes.pop(node.id, None) is None:
                 continue  # reclaimed, consumed or unavailable already
             garbage.append(node)
@@ -104,14 +185,16 @@ class NodeRegistry:
 
     def remove_closed(self, claimed: list[Node]) -> None:
         """Forget claimed nodes, all of whose ancestors are claimed with them."""
-        nodes = self.nodes
-        if len(claimed) == len(nodes):
-            nodes.clear()
-            self.tips = 0
-            self.saved_bytes = 0
-            return
         for node in claimed:
             self._forget(node)
+
+    def remove_all(self, arrived: int) -> None:
+        """Forget every node, and the first ``arrived`` arrivals: all of them are claimed."""
+        self.nodes.clear()
+        # A loop in C; the claim holds the nodes.
+        list(starmap(self.arrivals.popleft, repeat((), arrived)))
+        self.tips = 0
+        self.saved_bytes = 0
 
     def remove_part(self, claimed: list[Node], garbage: list[Any]) -> None:
         """Forget claimed nodes, some of whose parents stay and lose a child by it."""
@@ -129,25 +212,31 @@ class NodeRegistry:
                 self.tips -= 1
             self.saved_bytes -= node.nbytes
 
-    def sweep(self, garbage: list[Any]) -> int:
-        """Free what is dead or unavailable, decided from the truth; returns how many nodes."""
-        before = len(self.nodes)
-        self.dirty = True
-        self._free_unavailable(garbage)
-        self.rebuild(garbage)
-        self.dirty = False
-        return before - len(self.nodes)
+    def sweep(self, garbage: list[Any], some: list[Node] | None = None) -> None:
+        """Free what is dead or unavailable among ``some``; None is every node.
 
-    def _free_unavailable(self, garbage: list[Any]) -> None:
+        Parents come before their children in ``some``, as they do in ``nodes``; what is
+        recorded here no longer is passed over.  The counts must be right, which they are
+        in a graph that is not dirty.
+        """
+        self.dirty = True
         nodes = self.nodes
-        for node in list(nodes.values()):
+        childless: list[Node] = []
+        for node in list(nodes.values()) if some is None else some:
+            if node.id not in nodes:
+                continue
             for parent in node.parents:
-                # Parents come first in `nodes`, so one pass carries it down the graph.
+                # One pass carries it down the graph, because parents come first.
                 if parent.graph is not None and parent.id not in nodes:
-                    node.claim = UNAVAILABLE
-                    del nodes[node.id]
-                    garbage.append(node)
+                    self._forget_unavailable(node, garbage, childless)
                     break
+            else:
+                if not node.children:
+                    childless.append(node)
+        for node in childless:
+            self.reclaim(node, garbage)
+        # Last: a child that arrived before its parent was forgotten above is unavailable.
+        self.count_arrivals(garbage)
 
     def rebuild(self, garbage: list[Any]) -> None:
         """Derive every count from the truth again and free what is dead.
@@ -157,12 +246,14 @@ class NodeRegistry:
         the handle is looked at second.
         """
         nodes = self.nodes
+        self._take_arrivals()
         taken = [node for node in nodes.values() if node.claim is not None and node.claim.committed]
         for node in taken:
             del nodes[node.id]
         garbage.extend(taken)
         for node in nodes.values():
             node.children = 0
+            node.expecting = False  # of a thread that is gone, or seen again at its append
         for node in nodes.values():
             for parent in node.parents:
                 if parent.id in nodes:
@@ -172,6 +263,16 @@ class NodeRegistry:
         self.saved_bytes = sum(node.nbytes for node in nodes.values())
         for node in childless:
             self.reclaim(node, garbage)
+
+    def _take_arrivals(self) -> None:
+        """Record what has arrived, without counting; running it again does no harm."""
+        arrivals = self.arrivals
+        while arrivals:
+            node = arrivals[0]
+            self.nodes[node.id] = node
+            for parent in node.parents:
+                parent.expecting = False
+            arrivals.popleft()
 
     def check_valid(self) -> None:
         """Compare every derived field with the truth.

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sweepgrad.graph import fork
-from sweepgrad.graph.locator import GraphLocator
+from sweepgrad.graph.locator import Graph, GraphLocator
 from sweepgrad.graph.node import Node, make_leaf
 from sweepgrad.graph.parameters import ParameterSwap
-from sweepgrad.graph.section import list_graphs, stop_settling
+from sweepgrad.graph.section import enter, list_graphs, stop_settling
 from sweepgrad.graph.sweeper import Sweeper, SweepReport
 from sweepgrad.sync import NATIVE, Primitives
 
@@ -92,19 +92,26 @@ class GraphRuntime:
         stripe.add(weakref.ref(leaf, stripe.discard))
         return leaf
 
-    def graph_cleanup(self) -> SweepReport:
+    def graph_cleanup(self, full: bool = False) -> SweepReport:
         """Sweep every graph: free what is dead or unavailable, and report.
 
         Never needed to keep memory bounded by what is alive: dropped nodes go by
         themselves.  What it adds are *unavailable* nodes: those with a live
         handle from which no backward can ever run, because an ancestor was
         consumed.  Never waits for a running backward, which holds no lock.
+        Costs O(graphs) and the nodes of those graphs that a backward has visited
+        since the last sweep, a piece at a time (note [Sweep]).
+
+        Args:
+            full: look at every node and derive every count anew.  Needed only after an
+                exception that arrived from outside (Ctrl-C) in the very moment in which a
+                tensor was dropped.
 
         Thread safety: any thread; one full sweep runs at a time and others wait.
         From a finalizer inside a critical section of its own thread, the sweep
         is deferred to the end of that section and the report says so.
         """
-        return self.sweeper.sweep()
+        return self.sweeper.sweep(full)
 
     def memory_report(self) -> MemoryReport:
         """Graphs, nodes, leaves, tips, bytes and pending drops, in O(graphs).
@@ -117,7 +124,11 @@ class GraphRuntime:
                 own thread.
         """
         state = self.primitives.threads.state
-        graphs = [graph for graph in list_graphs(self.locator, state) if graph.nodes]
+        listed = list_graphs(self.locator, state)
+        for graph in listed:
+            if graph.arrivals:
+                enter(graph, "memory_report", _count_arrivals)
+        graphs = [graph for graph in listed if graph.nodes]
         return MemoryReport(
             graphs=len(graphs),
             nodes=sum(len(graph.nodes) for graph in graphs),
@@ -143,6 +154,11 @@ class GraphRuntime:
             InvariantError: naming the first contradiction.
         """
         self.locator.check_valid()
+
+
+def _count_arrivals(graph: Graph, garbage: list[Any]) -> None:
+    graph.dirty = True
+    graph.count_arrivals(garbage)
 
 
 #: The runtime of every tensor that is not made with another one.

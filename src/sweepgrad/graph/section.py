@@ -5,7 +5,7 @@ Note [Drop].  Why the last drop into a dead graph always leads to a drain.
 A handle dies in thread D while thread H holds, or is about to take, the lock.
 
     D1  the interpreter clears the weak reference: ``node()`` is None from here on
-    D2  D reads ``node.children``; if it is not zero, D is done
+    D2  D reads ``node.children`` and ``node.expecting``; if either is set, D is done
     D3  D tries the lock; if it gets it, D frees the node and drains, and is done
     D4  D appends the node to ``graph.drops``
     D5  D reads ``graph.forward`` and moves the drops if it is set
@@ -301,20 +301,28 @@ def stop_settling() -> None:
 
 def on_drop(node: Node) -> None:
     """The finalizer of a handle (a weak reference's callback); takes no lock it must wait for."""
-    if node.children or _exiting is not False:
-        return  # freed with its last child: note [Drop], D2
-    graph = node.graph
-    if graph is None:
-        return
-    state: ThreadState = graph.threads.state
-    if state.section is not None:
-        graph.drops.append(node)
-        state.deferred.append(graph)
-        return
-    if not _try_drain(state, graph, node):
-        graph.drops.append(node)
-        settle(state, graph)
-    elif graph.drops:
-        settle(state, graph)
-    if state.deferred or state.sweeps_asked:
-        leave(state)
+    try:
+        if node.children or node.expecting or _exiting is not False:
+            return  # freed with its last child: note [Drop], D2
+        graph = node.graph
+        if graph is None:
+            return
+        state: ThreadState = graph.threads.state
+        if state.section is not None:
+            graph.drops.append(node)
+            state.deferred.append(graph)
+            return
+        if not _try_drain(state, graph, node):
+            graph.drops.append(node)
+            settle(state, graph)
+        elif graph.drops:
+            settle(state, graph)
+        if state.deferred or state.sweeps_asked:
+            leave(state)
+    except BaseException:
+        # An interrupt.  A drop queued twice, or in vain, does no harm; the next holder of
+        # the lock, or a sweep, finds it.
+        graph = node.graph
+        if graph is not None:
+            graph.drops.append(node)
+        raise

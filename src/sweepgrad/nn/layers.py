@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 from sweepgrad.errors import SettingError, ShapeError
 from sweepgrad.graph import DEFAULT, GraphRuntime
 from sweepgrad.ops.activations import relu
+from sweepgrad.ops.linear import linear
 from sweepgrad.tensor import Tensor, tensor
 
 #: The gain that keeps the variance of a signal through a ReLU: He, Zhang, Ren and Sun,
@@ -85,8 +86,7 @@ class Linear:
                 f"{self!r} takes arrays with a last axis of length {self.weight.shape[0]}, "
                 f"got shape {x.shape}"
             )
-        y = x @ self.weight
-        return y if self.bias is None else y + self.bias
+        return x @ self.weight if self.bias is None else linear(x, self.weight, self.bias)
 
     def parameters(self) -> list[Tensor]:
         """The weight, then the bias if there is one."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sweepgrad.errors import SettingError
 from sweepgrad.ops.declare import unary
 from sweepgrad.ops.primitive import primitive, rule_operation
-from sweepgrad.ops.rules import plain, weak
+from sweepgrad.ops.rules import ONE, plain, weak
 from sweepgrad.ops.special import erfc_of
 from sweepgrad.tensor import Tensor
 
@@ -27,7 +27,7 @@ def logistic(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _logistic_rule(g: Any, ans: Any) -> Any:
-    return g * (ans * (1 - ans))
+    return g * (ans * (ONE[ans.dtype] - ans))
 
 
 sigmoid = unary(
@@ -88,10 +88,26 @@ def _silu_slope(x: Any) -> Any:
 
 # --- piecewise ----------------------------------------------------------------------------
 
+
+def _relu_rule(g: Any, ans: Any) -> Any:
+    """g where x > 0 or is NaN, 0 elsewhere.
+
+    Of arrays as a product with the mask, in half the time of a choice; where the product
+    has met 0 * inf, or its square overflows, the choice is made after all.
+    """
+    if type(g) is np.ndarray and type(ans) is np.ndarray:
+        part = g * (ans != 0)
+        flat = part.reshape(-1)
+        square = flat.dot(flat)
+        if square - square == 0:
+            return part
+    return np.where(np.less_equal(plain(ans), 0), 0.0, g)
+
+
 relu = unary(
     "relu",
     lambda x: np.maximum(x, 0),
-    lambda g, ans: np.where(np.less_equal(plain(ans), 0), 0.0, g),
+    _relu_rule,
     "``max(x, 0)``; dx = g where x > 0, 0 elsewhere and at 0.",
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sweepgrad.ops.declare import binary, unary
-from sweepgrad.ops.rules import plain
+from sweepgrad.ops.rules import ONE, plain
 
 sin = unary("sin", np.sin, lambda g, x: g * np.cos(x), "``sin(x)``; dx = g cos x.")
 cos = unary("cos", np.cos, lambda g, x: -g * np.sin(x), "``cos(x)``; dx = -g sin x.")
@@ -44,7 +44,12 @@ arctan = unary(
 
 sinh = unary("sinh", np.sinh, lambda g, x: g * np.cosh(x), "``sinh(x)``; dx = g cosh x.")
 cosh = unary("cosh", np.cosh, lambda g, x: g * np.sinh(x), "``cosh(x)``; dx = g sinh x.")
-tanh = unary("tanh", np.tanh, lambda g, ans: g * (1 - ans * ans), "``tanh(x)``; dx = g (1 - y²).")
+tanh = unary(
+    "tanh",
+    np.tanh,
+    lambda g, ans: g * (ONE[ans.dtype] - ans * ans),
+    "``tanh(x)``; dx = g (1 - y²).",
+)
 
 
 def _arcsinh_rule(g: Any, x: Any) -> Any:
