@@ -57,7 +57,7 @@ def _label_losses(
     total = np.add.reduce(np.exp(shifted), axis=-1, keepdims=True)
     logs = np.log(total)
     losses: NDArray[Any] = hard * (logs.reshape(-1) - shifted.take(places))
-    if not np.logical_and.reduce(hard, axis=None):
+    if hard.ndim and not np.logical_and.reduce(hard, axis=None):
         losses = np.where(hard == 0, 0.0, losses)  # 0 * inf
     if smooth is not None:
         losses = losses + np.where(smooth == 0, 0.0, smooth * (logs - shifted)).sum(axis=-1)
@@ -151,7 +151,8 @@ class Labels:
         index: the labels, 0 where ignored.
         places: where each row's label is in the flattened scores.
         careful: whether something is ignored or weighted, so that 0 * inf may occur.
-        counts: 1, or 0 where ignored, divided by the divisor of the reduction.
+        counts: 1, or 0 where ignored, divided by the divisor of the reduction; one number
+            for all rows if they count alike.
         hard: counts times the weight of the label's class.
         weights: the class weights, or None.
         shape: the labels' own shape.
@@ -179,11 +180,13 @@ class Labels:
         self.weights = weights
         flat = labels.reshape(-1)
         count, classes = flat.size, shape[-1]
-        inside = count and flat.min() >= 0 and flat.max() < classes
+        index = flat.astype(np.intp)
+        # As unsigned numbers, negative labels are the largest: one look for both bounds.
+        inside = count and np.maximum.reduce(index.view(np.uintp)) < classes
         if inside and not 0 <= ignore_index < classes:
-            self.index = flat.astype(np.intp)
+            self.index = index
             self.careful = False
-            self.counts = np.full(count, 1 / count if reduction == "mean" else 1, dtype)
+            self.counts = np.array(1 / count if reduction == "mean" else 1, dtype)
         else:
             valid = _valid(flat, classes, ignore_index)
             self.index = np.where(valid, flat, 0)
@@ -238,7 +241,7 @@ def _of_labels(x: Any, labels: Labels, reduction: str, smoothing: float) -> Tens
         if labels.weights is not None:
             per_class *= labels.weights
         hard = hard * (1 - smoothing)
-        smooth = labels.counts[:, None] * per_class
+        smooth = np.broadcast_to(labels.counts, labels.index.shape)[:, None] * per_class
     rows = labels.rows_of(x)
     reduced = reduction != "none"
     loss = _label_loss(rows, labels.places, hard, smooth, labels.careful, reduced, [])
