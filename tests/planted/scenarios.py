@@ -14,6 +14,8 @@ from sweepgrad.explore import yield_point
 from sweepgrad.graph import DEFAULT, Rule, register_one, sweeper
 from sweepgrad.tensor import Tensor, new_tensor
 
+SHIPPED_PIECE = sweeper._PIECE
+
 
 class Cycle:
     """Garbage that only a collection finds, with a tensor in it."""
@@ -294,12 +296,18 @@ def swept_in_pieces(m):
     world = worlds.World()
     kept = world.trunk * world.side  # one graph
     (world.side * 19.0).backward()  # something to sweep it for
-    shipped, sweeper._PIECE = sweeper._PIECE, 1
-    m.spawn(sg.graph_cleanup, name="sweep")
+
+    def sweep():
+        sweeper._PIECE = 1
+        try:
+            sg.graph_cleanup()
+        finally:  # also in a run that is given up
+            sweeper._PIECE = SHIPPED_PIECE
+
+    m.spawn(sweep)
     m.spawn(worlds.backward, world, name="backward")
 
     def check():
-        sweeper._PIECE = shipped
         sg.graph_cleanup()
         left = sg.memory_report().nodes
         assert (left, kept._node.saved) == (1, ()), f"{left} nodes left, 1 is right: {world.third}"

@@ -16,10 +16,10 @@ def join(runtime):
 
 
 def sweep_with_a_destructor(runtime):
-    """What is swept had saved a value whose destructor operates on another graph."""
+    """What is swept had saved a value whose destructor back-propagates in another graph."""
     x = runtime.tensor([2.0], requires_grad=True)
     trunk, other = x * 3.0, x * 5.0
-    kept = with_saved(trunk, Calls(lambda: other * 2.0))
+    kept = with_saved(trunk, Calls(lambda: other.backward([1.0])))
     more = [trunk * 2.0 for _ in range(3)]  # so that the backward does not sweep by itself
     trunk.backward([1.0])
     runtime.graph_cleanup()
