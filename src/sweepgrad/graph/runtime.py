@@ -114,7 +114,10 @@ class GraphRuntime:
         return self.sweeper.sweep(full)
 
     def memory_report(self) -> MemoryReport:
-        """Graphs, nodes, leaves, tips, bytes and pending drops, in O(graphs).
+        """Graphs, nodes, leaves, tips, bytes and pending drops.
+
+        Costs O(graphs), and counts what was recorded since somebody last looked
+        (note [Arrival]).
 
         Thread safety: any thread.  Each number is right at some moment during
         the call; while other threads work they need not be of the same moment.
