@@ -11,6 +11,7 @@ import sweepgrad as sg
 from stateful.claims import Attempt, describe, explain
 from stateful.job import Job
 from stateful.steps import Program
+from support import reference
 from support.beside import Beside
 from support.reference import Ref
 
@@ -46,7 +47,9 @@ class Round:
         #: Leaves and nodes whose handle goes with a collection.
         self.lingering: set[Ref] = set()
         self.errors: list[str] = []
-        self.registered_before = len(world.registered())
+        #: What handles keep, or may: of the unavailable ones a sweep has taken some.
+        unconsumed = {ref for ref in world.nodes if not (ref.is_leaf or ref.consumed)}
+        self.nodes_before = len(reference.reachable(world.tensors, unconsumed))
         self.updates = 0
         self.jobs = [Job(self, program) for program in programs]
         for job in self.jobs:
@@ -57,7 +60,7 @@ class Round:
 
     def most_nodes(self) -> int:
         """No moment of the round sees more nodes."""
-        return self.registered_before + sum(job.records for job in self.jobs)
+        return self.nodes_before + sum(job.records for job in self.jobs)
 
     # --- called in the threads --------------------------------------------------------------
 
