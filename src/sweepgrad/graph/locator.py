@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sweepgrad.errors import RuntimeMismatchError
@@ -238,13 +239,19 @@ class GraphLocator:
         self._directory.add(weakref.ref(graph, self._directory.discard))
         return graph
 
-    def list_graphs(self) -> list[Graph]:
+    def list_graphs(self, look: Callable[[list[Graph]], None] | None = None) -> list[Graph]:
         """Every graph that exists, in rising serial, none of them merged away.
 
         Must run inside a critical section's bookkeeping (see ``section.list_graphs``).
+
+        Args:
+            look: is shown the list before a merge can make it out of date; takes no lock.
         """
         with self.lock:
-            return self.list_locked()
+            graphs = self.list_locked()
+            if look is not None:
+                look(graphs)
+            return graphs
 
     def list_locked(self) -> list[Graph]:
         """As ``list_graphs``; the caller holds LOCATOR, or is the only thread."""

@@ -119,26 +119,28 @@ class GraphRuntime:
         Costs O(graphs), and counts what was recorded since somebody last looked
         (note [Arrival]).
 
-        Thread safety: any thread.  Each number is right at some moment during
-        the call; while other threads work they need not be of the same moment.
+        Thread safety: any thread.  What is added up of each graph is right at some
+        moment during the call; while other threads work these need not be the same
+        moment, but a merge falls before or after all of them.
 
         Raises:
             ReentrantCallError: from a finalizer inside a critical section of its
                 own thread.
         """
         state = self.primitives.threads.state
-        listed = list_graphs(self.locator, state)
-        for graph in listed:
+        for graph in list_graphs(self.locator, state):
             if graph.arrivals:
                 enter(graph, "memory_report", _count_arrivals)
-        graphs = [graph for graph in listed if graph.nodes]
+        totals: list[_Totals] = []
+        list_graphs(self.locator, state, lambda graphs: totals.append(_totals(graphs)))
+        count, nodes, tips, saved_bytes, pending_drops = totals[0]
         return MemoryReport(
-            graphs=len(graphs),
-            nodes=sum(len(graph.nodes) for graph in graphs),
+            graphs=count,
+            nodes=nodes,
             leaves=sum(len(stripe) for stripe in self._leaves),
-            tips=sum(graph.tips for graph in graphs),
-            saved_bytes=sum(graph.saved_bytes for graph in graphs),
-            pending_drops=sum(len(graph.drops) for graph in graphs),
+            tips=tips,
+            saved_bytes=saved_bytes,
+            pending_drops=pending_drops,
             update_retries=self.parameters.retries(),
         )
 
@@ -157,6 +159,22 @@ class GraphRuntime:
             InvariantError: naming the first contradiction.
         """
         self.locator.check_valid()
+
+
+#: Graphs, nodes, tips, saved bytes and pending drops.
+_Totals = tuple[int, int, int, int, int]
+
+
+def _totals(graphs: list[Graph]) -> _Totals:
+    """What the graphs with nodes hold; merges wait meanwhile, or one graph's nodes count twice."""
+    full = [graph for graph in graphs if graph.nodes]
+    return (
+        len(full),
+        sum(len(graph.nodes) for graph in full),
+        sum(graph.tips for graph in full),
+        sum(graph.saved_bytes for graph in full),
+        sum(len(graph.drops) for graph in full),
+    )
 
 
 def _count_arrivals(graph: Graph, garbage: list[Any]) -> None:

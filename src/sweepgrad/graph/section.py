@@ -198,12 +198,19 @@ def join(locator: GraphLocator, state: ThreadState, one: Node, other: Node) -> G
         leave(state, find(one))
 
 
-def list_graphs(locator: GraphLocator, state: ThreadState) -> list[Graph]:
+def list_graphs(
+    locator: GraphLocator,
+    state: ThreadState,
+    look: Callable[[list[Graph]], None] | None = None,
+) -> list[Graph]:
     """Every graph of the locator's runtime, listed as a critical section.
 
     Without it a collection that starts while the list is made, and whose
     finalizer joins two graphs or asks for a report, would wait for a lock that
     its own thread holds; so would a report asked for under a graph's lock.
+
+    Args:
+        look: as for ``GraphLocator.list_graphs``.
 
     Raises:
         ReentrantCallError: if this thread is inside a critical section already.
@@ -213,7 +220,7 @@ def list_graphs(locator: GraphLocator, state: ThreadState) -> list[Graph]:
     try:
         try:
             state.section = locator
-            return locator.list_graphs()
+            return locator.list_graphs(look)
         finally:
             state.section = None
     finally:

@@ -1,0 +1,25 @@
+"""What a report counts while other threads work."""
+
+import sweepgrad as sg
+from sweepgrad.explore import explore
+
+
+def test_a_report_beside_a_join_counts_each_node_once():
+    """Two graphs of one node each become one graph of three nodes: 2 or 3, and never 1 or 4."""
+    counts = set()
+
+    def scenario(m):
+        w = sg.tensor([2.0], requires_grad=True)
+        kept = [w * 2.0, w * 3.0]
+        seen = []
+        m.spawn(lambda: seen.append(sg.memory_report()), name="report")
+        m.spawn(lambda: kept.append(kept[0] * kept[1]), name="join")
+
+        @m.check
+        def counted_once():
+            counts.add((seen[0].nodes, len(kept)))
+            assert 2 <= seen[0].nodes <= 3
+
+    explore(scenario, deep=True, schedules=600)
+
+    assert counts == {(2, 3), (3, 3)}
