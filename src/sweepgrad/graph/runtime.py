@@ -128,12 +128,17 @@ class GraphRuntime:
                 own thread.
         """
         state = self.primitives.threads.state
-        for graph in list_graphs(self.locator, state):
-            if graph.arrivals:
-                enter(graph, "memory_report", _count_arrivals)
         totals: list[_Totals] = []
-        list_graphs(self.locator, state, lambda graphs: totals.append(_totals(graphs)))
-        count, nodes, tips, saved_bytes, pending_drops = totals[0]
+
+        def look(graphs: list[Graph]) -> None:
+            totals.append(_totals(graphs))
+
+        uncounted = [g for g in list_graphs(self.locator, state, look) if g.arrivals]
+        for graph in uncounted:
+            enter(graph, "memory_report", _count_arrivals)
+        if uncounted:
+            list_graphs(self.locator, state, look)
+        count, nodes, tips, saved_bytes, pending_drops = totals[-1]
         return MemoryReport(
             graphs=count,
             nodes=nodes,
