@@ -64,18 +64,14 @@ from sweepgrad.graph import (
     is_recording,
     no_grad,
 )
-from sweepgrad.ops.install import public_operations as _public_operations
+from sweepgrad.interchange import from_dlpack
+from sweepgrad.ops.catalogue import operations
 from sweepgrad.tensor import Tensor, from_numpy, tensor
 
 __version__ = "0.1.0"
 
 graph_cleanup = _DEFAULT.graph_cleanup
 memory_report = _DEFAULT.memory_report
-
-
-def operations() -> list[str]:
-    """The names of the operations in this namespace, sorted."""
-    return sorted(_public_operations())
 
 
 __all__ = [
@@ -119,6 +115,7 @@ __all__ = [
     "custom_vjp",
     "detect_anomaly",
     "enable_grad",
+    "from_dlpack",
     "from_numpy",
     "grad",
     "gradcheck",
@@ -142,13 +139,15 @@ __all__.extend(operations())
 
 
 def _lazy(name: str) -> _ModuleType:
-    """``sweepgrad.explore`` is imported when first used, because it needs an extra."""
-    if name == "explore":
-        return _import_module("sweepgrad.explore")
+    """These are imported when first used: they need an extra, or few programs need them."""
+    if name in ("bridge", "explore", "numpy"):
+        return _import_module(f"sweepgrad.{name}")
     raise AttributeError(f"module 'sweepgrad' has no attribute {name!r}")
 
 
 if _TYPE_CHECKING:
+    from sweepgrad import bridge as bridge
     from sweepgrad import explore as explore
+    from sweepgrad import numpy as numpy
 else:
     __getattr__ = _lazy  # a checker that saw it would take any misspelt name for a module

@@ -25,6 +25,9 @@ def _elementwise(one: Elementwise) -> Case:
 #: Elementwise operations are declared under one name and called under NumPy's.
 BY_NAME = {one.name: getattr(sg, one.name) for one in ALL}
 
+#: Cases on complex matrices, where a real one says nothing about the complex gradient.
+COMPLEX = test_linalg.COMPLEX
+
 TABLES = {
     "elementwise_table": [_elementwise(one) for one in ALL],
     "test_reductions": [

@@ -37,6 +37,12 @@ CASES = [
     case("cov", np.cov, (3, 4)),
     case("cov of one", np.cov, (4,)),
     case("cov of two", lambda x, y: np.cov(x, y, rowvar=False, bias=True), (4, 2), (4,)),
+    case(
+        "cov with weights",
+        lambda x, w: np.cov(x, fweights=np.array([1, 3, 2, 1]), aweights=w),
+        (2, 4),
+        [0.3, 1.2, 0.7, 2.0],
+    ),
     case("corrcoef", np.corrcoef, (2, 5)),
     case("polyval", np.polyval, (3,), (2, 2)),
     case("vander", np.vander, (3,)),

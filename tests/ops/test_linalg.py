@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from operation_cases import (
+    Case,
     case,
     check_differences,
     check_float32,
@@ -544,45 +545,50 @@ def _squared_singular_values(z):
     return (u * s**2) @ vh
 
 
-@pytest.mark.parametrize(
-    ("function", "shape"),
-    [
-        (lambda z: z @ z, (2, 2)),
-        (lambda z: np.vdot(z, z * 2j), (3,)),
-        (lambda z: np.vecdot(z, z[::-1]), (2, 2)),
-        (lambda z: np.einsum("ij,kj->ik", z, np.conjugate(z)), (2, 2)),
-        (np.linalg.inv, (2, 2)),
-        (lambda z: np.linalg.solve(z, z[0]), (2, 2)),
-        (np.linalg.det, (3, 3)),
-        (lambda z: np.linalg.slogdet(z)[1], (2, 2)),
-        (lambda z: np.linalg.slogdet(z)[0], (2, 2)),
-        (np.linalg.pinv, (3, 2)),
-        (lambda z: np.linalg.cholesky(z @ np.conjugate(z).mT + np.eye(2)), (2, 2)),
-        (lambda z: np.linalg.cholesky(z @ np.conjugate(z).mT + np.eye(2), upper=True), (2, 2)),
-        (lambda z: np.linalg.eigvalsh(z + np.conjugate(z).mT), (3, 3)),
-        (lambda z: np.abs(np.linalg.eigh(z + np.conjugate(z).mT)[1]), (3, 3)),
-        (np.linalg.svdvals, (3, 2)),
-        (lambda z: np.abs(np.linalg.svd(z, full_matrices=False)[0]), (3, 2)),
-        (lambda z: np.abs(np.linalg.svd(z, full_matrices=False)[2]), (2, 3)),
-        (_squared_singular_values, (3, 2)),
-        (lambda z: np.linalg.qr(z)[0], (3, 2)),
-        (lambda z: np.linalg.qr(z)[1], (3, 2)),
-        (np.linalg.norm, (2, 2)),
-        (lambda z: np.linalg.norm(z, 3, 0), (2, 2)),
-        (lambda z: np.linalg.norm(z, "nuc"), (2, 2)),
-    ],
-    ids=[
-        "matmul", "vdot", "vecdot", "einsum", "inv", "solve", "det", "logabsdet", "phase", "pinv",
-        "cholesky", "cholesky upper", "eigvalsh", "eigh", "svdvals", "svd left", "svd right",
-        "svd together", "qr q", "qr r", "norm", "norm 3", "nuclear norm",
-    ],
-)  # fmt: skip
-def test_complex_gradients_are_those_of_real_and_imaginary_part(function, shape):
+COMPLEX = [
+    Case("matmul", lambda z: z @ z, (_complex(2, 2),)),
+    Case("vdot", lambda z: np.vdot(z, z * 2j), (_complex(3),)),
+    Case("vecdot", lambda z: np.vecdot(z, z[::-1]), (_complex(2, 2),)),
+    Case("einsum", lambda z: np.einsum("ij,kj->ik", z, np.conjugate(z)), (_complex(2, 2),)),
+    Case("inv", np.linalg.inv, (_complex(2, 2),)),
+    Case("solve", lambda z: np.linalg.solve(z, z[0]), (_complex(2, 2),)),
+    Case("det", np.linalg.det, (_complex(3, 3),)),
+    Case("logabsdet", lambda z: np.linalg.slogdet(z)[1], (_complex(2, 2),)),
+    Case("phase", lambda z: np.linalg.slogdet(z)[0], (_complex(2, 2),)),
+    Case("pinv", np.linalg.pinv, (_complex(3, 2),)),
+    Case(
+        "cholesky",
+        lambda z: np.linalg.cholesky(z @ np.conjugate(z).mT + np.eye(2)),
+        (_complex(2, 2),),
+    ),
+    Case(
+        "cholesky upper",
+        lambda z: np.linalg.cholesky(z @ np.conjugate(z).mT + np.eye(2), upper=True),
+        (_complex(2, 2),),
+    ),
+    Case("eigvalsh", lambda z: np.linalg.eigvalsh(z + np.conjugate(z).mT), (_complex(3, 3),)),
+    Case("eigh", lambda z: np.abs(np.linalg.eigh(z + np.conjugate(z).mT)[1]), (_complex(3, 3),)),
+    Case("svdvals", np.linalg.svdvals, (_complex(3, 2),)),
+    Case("svd left", lambda z: np.abs(np.linalg.svd(z, full_matrices=False)[0]), (_complex(3, 2),)),
+    Case(
+        "svd right", lambda z: np.abs(np.linalg.svd(z, full_matrices=False)[2]), (_complex(2, 3),)
+    ),
+    Case("svd together", _squared_singular_values, (_complex(3, 2),)),
+    Case("qr q", lambda z: np.linalg.qr(z)[0], (_complex(3, 2),)),
+    Case("qr r", lambda z: np.linalg.qr(z)[1], (_complex(3, 2),)),
+    Case("norm", np.linalg.norm, (_complex(2, 2),)),
+    Case("norm 3", lambda z: np.linalg.norm(z, 3, 0), (_complex(2, 2),)),
+    Case("nuclear norm", lambda z: np.linalg.norm(z, "nuc"), (_complex(2, 2),)),
+]
+
+
+@pytest.mark.parametrize("one", COMPLEX, ids=str)
+def test_complex_gradients_are_those_of_real_and_imaginary_part(one):
     """Both parts are real leaves; what they get by finite differences decides."""
-    z = _complex(*shape)
+    (z,) = one.arrays
 
     def parts(x, y):
-        out = function(x + 1j * y)
+        out = one.function(x + 1j * y)
         return out.real * 0.7 + out.imag * 1.3 if out.dtype.kind == "c" else out
 
     check_gradients(parts, z.real, z.imag, second=False, rtol=1e-6, atol=1e-6)

@@ -83,9 +83,10 @@ def calls():
     public = set(public_operations().values())
     with recorded() as seen:
         for case in (case for table in TABLES.values() for case in table):
+            operands = [sg.tensor(array) for array in case.arrays]
             if case.function in public:
-                seen.note(case.function)
-            case.function(*[sg.tensor(array) for array in case.arrays])
+                seen.note(case.function, None, tuple(operands))
+            case.function(*operands)
     return seen.by_operation
 
 
@@ -266,3 +267,53 @@ def check_keywords(ufunc):
         result = attempt(lambda: ufunc(*[t] * ufunc.nin, **keywords))  # noqa: B023
         assert result is None or ufunc in UNTRACKED_UFUNCS
     assert (out == 7.0).all()
+
+
+# --- arguments ------------------------------------------------------------------------------
+
+#: Arguments that choose between results, so that a gradient would be 0 wherever it exists.
+CHOICES = {"axis", "axisa", "axisb", "axisc", "condition", "condlist", "ignore_index", "ind", "k",
+           "tol"}  # fmt: skip
+
+#: Arguments without influence in the calls of the tables.
+INERT = {("trapezoid", "dx")}
+
+
+def replaced(operation, args, kwargs):
+    """The call, once with each number or array of numbers in it as a tracked tensor."""
+    signature = inspect.signature(operation)
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = dict(bound.arguments)
+    for name, value in given.items():
+        if type(value) in (float, int) or isinstance(value, (np.ndarray, list)):
+            try:
+                leaf = sg.tensor(np.array(value, float), requires_grad=True)
+            except (TypeError, ValueError):
+                continue
+            bound.arguments[name] = leaf
+            yield name, bound.args, bound.kwargs
+            bound.arguments[name] = value
+
+
+def test_no_argument_of_an_operation_leaves_the_graph_silently(calls):
+    """A tracked tensor in the place of a setting gets its gradient, or is refused."""
+    leaks, tried = [], 0
+    for operation, (_, args, kwargs) in calls.items():
+        for name, values, keywords in replaced(operation, args, kwargs):
+            tried += 1
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    result = operation(*values, **keywords)
+                except (TypeError, ValueError, IndexError, AttributeError):
+                    continue  # refused
+            tracked_ = any(isinstance(p, sg.Tensor) and p.requires_grad for p in parts(result))
+            if tracked_ or name in CHOICES or (operation.__name__, name) in INERT:
+                continue
+            leaks.append(f"{operation.__name__}({name}=...)")
+    assert tried > 150
+    assert leaks == []

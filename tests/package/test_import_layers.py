@@ -7,7 +7,8 @@ list, or from its own package:
 * ``graph`` is the runtime; it knows neither tensors nor NumPy.
 * ``dispatch`` holds the hooks by which ``tensor`` reaches backward and NumPy's
   protocols without importing them: they are installed from above.
-* ``tensor``, then ``gradients`` (backward on tensors), then ``ops``.
+* ``tensor``, then ``gradients`` (backward on tensors) and ``interchange`` (DLPack), then ``ops``.
+* ``numpy`` is the Array API's namespace, over the operations.
 * ``autograd`` (custom functions, hooks) builds on the operations.
 * ``nn``, ``optim``, ``data``, ``diagnostics`` and ``explore`` do not know each other.
 * ``sweepgrad`` itself is the public namespace of everything so far.
@@ -30,13 +31,13 @@ ROOT = Path(sweepgrad.__file__).parent
 LAYERS = (
     ("errors", "sync", "randomness"),
     ("graph",),
-    ("dispatch", "conversion"),
+    ("dispatch", "conversion", "protocols"),
     ("tensor",),
-    ("gradients",),
+    ("gradients", "interchange"),
     ("ops",),
-    ("functions",),
+    ("functions", "numpy"),
     ("autograd",),
-    ("nn", "optim", "data", "diagnostics", "explore"),
+    ("nn", "optim", "data", "diagnostics", "explore", "bridge"),
     ("__init__",),
     ("train",),
     ("cli",),

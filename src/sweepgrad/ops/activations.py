@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweepgrad.errors import SettingError
+from sweepgrad.errors import DtypeError, SettingError
+from sweepgrad.ops.arguments import constant
 from sweepgrad.ops.declare import unary
 from sweepgrad.ops.primitive import primitive, rule_operation
 from sweepgrad.ops.rules import ONE, plain, weak
@@ -19,8 +20,26 @@ from sweepgrad.tensor import Tensor
 # --- of the exponential -------------------------------------------------------------------
 
 
+def real_only(name: str, x: NDArray[Any]) -> None:
+    """Refuse complex numbers, for which the formula of a real function gives something else.
+
+    Raises:
+        DtypeError: naming the function.
+    """
+    if x.dtype.kind == "c":
+        raise DtypeError(
+            f"{name} is a function of real numbers, got {x.dtype}; apply it to t.real and t.imag, "
+            "or write the complex function out"
+        )
+
+
 def logistic(x: NDArray[Any]) -> NDArray[Any]:
     """1 / (1 + exp(-x)) without overflow: exp is only taken of what is not positive."""
+    if x.dtype.kind == "c":
+        left = x.real < 0
+        small = np.exp(np.where(left, x, -x))
+        turned: NDArray[Any] = np.where(left, small, 1.0) / (1 + small)
+        return turned
     small = np.exp(-np.abs(x))
     result: NDArray[Any] = np.where(x < 0, small, 1.0) / (1 + small)
     return result
@@ -39,7 +58,12 @@ sigmoid_of: Callable[..., Any] = rule_operation("sigmoid", lambda x: logistic(x)
 
 
 def softplus_array(x: NDArray[Any]) -> NDArray[Any]:
-    """log(1 + exp x), as max(x, 0) + log1p(exp(-|x|))."""
+    """log(1 + exp x), as max(x, 0) + log1p(exp(-|x|)).
+
+    Raises:
+        DtypeError: for complex numbers, where this is another function.
+    """
+    real_only("softplus", x)
     result: NDArray[Any] = np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
     return result
 
@@ -125,7 +149,7 @@ _leaky_relu = primitive(
 
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
     """x where x > 0, else a small multiple of it; dx = g or negative_slope g, the latter at 0."""
-    return _leaky_relu(weak(x), float(negative_slope))
+    return _leaky_relu(weak(x), float(constant("leaky_relu", "negative_slope", negative_slope)))
 
 
 def _elu_rule(g: Any, x: Any, alpha: float) -> Any:
@@ -142,7 +166,7 @@ _elu = primitive(
 
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha (exp x - 1); dx = g, or g alpha exp x where x <= 0."""
-    return _elu(weak(x), float(alpha))
+    return _elu(weak(x), float(constant("elu", "alpha", alpha)))
 
 
 # --- gelu ---------------------------------------------------------------------------------

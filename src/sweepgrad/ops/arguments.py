@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sweepgrad.errors import NoGradientRuleError
+from sweepgrad.graph import is_recording
 from sweepgrad.tensor import Tensor
 
 
@@ -29,6 +30,22 @@ def refuse(function: str, argument: str, value: Any, fix: str, default: Any = No
     if value is default or (isinstance(default, str) and value == default):
         return
     raise NoGradientRuleError(f"{function}({argument}={value!r}) is not offered on tensors; {fix}")
+
+
+def constant(function: str, argument: str, value: Any) -> Any:
+    """The plain value of an argument that gets no gradient; refuses a tracked one.
+
+    Raises:
+        NoGradientRuleError: for a tracked tensor, while recording.
+    """
+    if type(value) is not Tensor:
+        return value
+    if value._node is not None and is_recording():
+        raise NoGradientRuleError(
+            f"{function} has no gradient for {argument}, and a tracked tensor does not leave the "
+            f"graph silently; pass {argument}.detach() if no gradient should flow"
+        )
+    return value._array
 
 
 def refuse_out(function: str, out: Any) -> None:

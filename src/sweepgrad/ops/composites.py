@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from sweepgrad.errors import ShapeError
-from sweepgrad.ops.arguments import refuse, shape_of
+from sweepgrad.ops.arguments import constant, refuse, shape_of
 from sweepgrad.ops.conjugates import conjugated
 from sweepgrad.ops.joining import concatenate
 from sweepgrad.ops.matmul import matmul
@@ -141,19 +141,39 @@ def cov(
         y: more variables.
         rowvar: False when each column is a variable.
         bias, ddof: divide by the number of observations, or that minus ``ddof``.
+        fweights: how often each observation was made; integers.
+        aweights: the weight of each observation; may be tracked.
 
     Dtypes: the operands'; NumPy gives float64 for float32 as well.
     """
-    refuse("cov", "fweights", fweights, "repeat the observations with np.repeat")
-    refuse("cov", "aweights", aweights, "weigh the observations yourself before the product")
     refuse("cov", "dtype", dtype, "convert the operand with .astype(dtype)")
     x = _variables(m, rowvar)
     if y is not None:
         x = concatenate([x, _variables(y, rowvar)], 0)
-    count = shape_of(x)[1]
     off = (0 if bias else 1) if ddof is None else ddof
-    centred = x - np.mean(x, axis=1, keepdims=True)
-    return np.squeeze(matmul(centred, conjugated(centred).T) / (count - off))
+    if fweights is None and aweights is None:
+        centred = x - np.mean(x, axis=1, keepdims=True)
+        return np.squeeze(matmul(centred, conjugated(centred).T) / (shape_of(x)[1] - off))
+    given = _weights("aweights", aweights, x)
+    weights = _weights("fweights", constant("cov", "fweights", fweights), x) * given
+    total = weights.sum()
+    freedom = total - off * (weights * given).sum() / total
+    centred = x - (x * weights).sum(axis=1, keepdims=True) / total
+    return np.squeeze(matmul(centred, conjugated(centred * weights).T) / freedom)
+
+
+def _weights(name: str, value: Any, x: Any) -> Any:
+    """A weight for each observation, in the precision of x."""
+    count, dtype = shape_of(x)[1], x.real.dtype
+    weights: Any = value if type(value) is Tensor else np.asarray(value)
+    if value is None:
+        weights = np.ones(count)
+    if weights.shape != (count,) or (plain(weights) < 0).any():
+        raise ShapeError(
+            f"cov got {name} of shape {weights.shape}; {count} observations need a vector of that "
+            "many numbers, none below 0"
+        )
+    return weights.astype(dtype)
 
 
 def _variables(m: Any, rowvar: bool) -> Any:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sweepgrad.errors import ShapeError
 from sweepgrad.ops.arguments import shape_of
 from sweepgrad.ops.declare import fit, operand
+from sweepgrad.ops.padding import pad
 from sweepgrad.ops.primitive import rule_operation
 from sweepgrad.ops.windows import Geometry, Lengths, fold_array, numbers, paddings, window_views
 from sweepgrad.tensor import Tensor, untracked
@@ -203,8 +204,8 @@ def _tensor_of(operation: Callable[..., Any], *arguments: Any) -> Any:
 
 def _transposed_geometry(
     of_x: Lengths, of_w: Lengths, settings: tuple[Any, Any, Any, Any], groups: int, name: str
-) -> tuple[Geometry, Lengths]:
-    """The geometry of the convolution that is transposed, and the lengths of its input.
+) -> tuple[Geometry, Lengths, Lengths]:
+    """The geometry of the convolution that is transposed, the lengths of its input, zeros to add.
 
     Args:
         settings: stride, padding, output_padding and dilation as the user gave them.
@@ -223,19 +224,24 @@ def _transposed_geometry(
     dilations = numbers(dilation, ndim, "dilation")
     extra = numbers(output_padding, ndim, "output_padding", 0)
     pairs = paddings(padding, (of_w[2:], strides, dilations), of_x[2:])
+    # Elements added at the end are fewer cut off there; more of them are zeros, see the caller.
+    spare = [min(pair[1], more) for pair, more in zip(pairs, extra, strict=True)]
+    pairs = tuple((low, high - less) for (low, high), less in zip(pairs, spare, strict=True))
     geometry = Geometry(of_w[2:], strides, pairs, dilations)
     spans = geometry.spans()
     lengths = tuple(
-        (of_x[2 + axis] - 1) * strides[axis] + spans[axis] - sum(pairs[axis]) + extra[axis]
+        (of_x[2 + axis] - 1) * strides[axis] + spans[axis] - sum(pairs[axis])
         for axis in range(ndim)
     )
-    if any(length < 1 for length in lengths) or geometry.counts(lengths) != of_x[2:]:
+    added = tuple(more - less for more, less in zip(extra, spare, strict=True))
+    steps = zip(extra, strides, dilations, strict=True)
+    if any(length < 1 for length in lengths) or any(e >= max(s, d) for e, s, d in steps if e):
         raise ShapeError(
             f"{name}: no input of a convolution with this kernel, stride and padding has an "
-            f"output of shape {of_x[2:]}; output_padding is smaller than stride, and padding "
-            "smaller than the kernel's reach"
+            f"output of shape {of_x[2:]}; output_padding is smaller than stride or "
+            "dilation, padding smaller than the kernel's reach"
         )
-    return geometry, lengths
+    return geometry, lengths, added
 
 
 def _transposed(ndim: int, name: str) -> Callable[..., Tensor]:
@@ -252,8 +258,10 @@ def _transposed(ndim: int, name: str) -> Callable[..., Tensor]:
         x, single = _with_batch(x, ndim, name)
         settings = (stride, padding, output_padding, dilation)
         of_x, of_w = shape_of(x), shape_of(weight)
-        geometry, lengths = _transposed_geometry(of_x, of_w, settings, groups, name)
-        out = _tensor_of(to_input, x, weight, geometry, groups, lengths)
+        geometry, lengths, added = _transposed_geometry(of_x, of_w, settings, groups, name)
+        out: Any = _tensor_of(to_input, x, weight, geometry, groups, lengths)
+        if any(added):
+            out = pad(out, [(0, 0), (0, 0), *[(0, more) for more in added]])
         result: Tensor = _finished(out, bias, single, ndim, name)
         return result
 

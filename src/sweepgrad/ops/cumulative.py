@@ -22,7 +22,7 @@ from sweepgrad.ops.elementwise import astype
 from sweepgrad.ops.elementwise import where as choose
 from sweepgrad.ops.joining import concatenate
 from sweepgrad.ops.primitive import primitive, rule_operation
-from sweepgrad.ops.reductions import as_float
+from sweepgrad.ops.reductions import as_float, in_dtype
 from sweepgrad.ops.rules import axes_of, kept, plain
 from sweepgrad.ops.shape import ravel
 from sweepgrad.tensor import Tensor
@@ -117,7 +117,7 @@ def cumsum(x: Any, axis: int | None = None, dtype: Any = None, out: Any = None) 
         NoGradientRuleError: for ``out=``.
     """
     refuse_out("cumsum", out)
-    return _cumsum(*_along(x, axis, dtype))
+    return in_dtype(_cumsum(*_along(x, axis, dtype)), dtype)
 
 
 # --- products -----------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def cumprod(x: Any, axis: int | None = None, dtype: Any = None, out: Any = None)
     Args and Raises: as :func:`cumsum`.
     """
     refuse_out("cumprod", out)
-    return _cumprod(*_along(x, axis, dtype))
+    return in_dtype(_cumprod(*_along(x, axis, dtype)), dtype)
 
 
 def _others(x: Any, axes: tuple[int, ...]) -> Any:
@@ -197,7 +197,7 @@ def prod(
         x = astype(x, dtype)
     if where is not None:
         x = choose(where, x, 1)
-    result = _prod(x, axis, keepdims)
+    result = in_dtype(_prod(x, axis, keepdims), dtype)
     return result if initial is None else result * initial
 
 

@@ -53,6 +53,8 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
             f"diff needs an operand with an axis and n >= 0, got shape {x.shape} and n={n}"
         )
     axis = normalize_axis_index(axis, x.ndim)
+    if not n:  # as in NumPy nothing is joined then
+        return x if type(x) is Tensor else untracked(x)
     pieces = [_as_piece(prepend, x, axis), x, _as_piece(append, x, axis)]
     if prepend is not None or append is not None:
         x = concatenate([piece for piece in pieces if piece is not None], axis)

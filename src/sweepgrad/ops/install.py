@@ -19,6 +19,7 @@ import numpy as np
 from sweepgrad.ops import (
     activations,
     arithmetic,
+    array_api,
     attention,
     complex_numbers,
     composites,
@@ -112,6 +113,7 @@ CHAPTERS: tuple[Any, ...] = (
     scimath,
     recurrent,
     mapping,
+    array_api,
 )
 
 

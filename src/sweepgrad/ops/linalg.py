@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad.errors import ShapeError
-from sweepgrad.ops.arguments import shape_of
+from sweepgrad.ops.arguments import constant, shape_of
 from sweepgrad.ops.conjugates import adjoint, conjugated, transposed
 from sweepgrad.ops.declare import fit, operand
 from sweepgrad.ops.matmul import matmul
@@ -326,7 +326,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT
         raise ShapeError("pinv got both rcond and rtol; give one of them")
     else:
         rcond = max(shape[-2:]) * np.finfo(_dtype(a)).eps if rtol is None else rtol
-    return _pinv(a, plain(rcond), hermitian)
+    return _pinv(a, constant("pinv", "rcond", rcond), hermitian)
 
 
 METHODS: dict[str, Any] = {}

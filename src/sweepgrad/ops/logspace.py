@@ -50,7 +50,13 @@ logaddexp2 = binary(
 
 
 def finite_peak(x: NDArray[Any], axis: Any) -> NDArray[Any]:
-    """The largest value of each slice, kept as 1; 0 where that is not finite."""
+    """The largest value of each slice, kept as 1; 0 where that is not finite.
+
+    Of complex numbers the largest real part: taking off a real number keeps the logarithm
+    of the sum on its principal branch.
+    """
+    if x.dtype.kind == "c":
+        x = x.real
     peak = x.max(axis=axis, keepdims=True, initial=-np.inf)
     result: NDArray[Any] = np.where(np.isfinite(peak), peak, x.dtype.type(0))
     return result
@@ -116,7 +122,7 @@ def _logsumexp_forward(x: NDArray[Any], axis: Any, keepdims: bool) -> NDArray[An
 
 
 def _logsumexp_rule(g: Any, ans: Any, x: Any, x_shape: Any, axis: Any) -> Any:
-    nothing = np.isneginf(kept(plain(ans), x_shape, axis))
+    nothing = np.isneginf(kept(plain(ans).real, x_shape, axis))
     if nothing.any():
         x = np.where(nothing, 0.0, x)
         g = kept(g, x_shape, axis)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad.errors import SettingError, ShapeError
-from sweepgrad.ops.activations import sigmoid_of, softplus_array
+from sweepgrad.ops.activations import real_only, sigmoid_of, softplus_array
+from sweepgrad.ops.arguments import constant
 from sweepgrad.ops.declare import binary
 from sweepgrad.ops.neural import Labels, check_reduction, class_weights
 from sweepgrad.ops.primitive import primitive
@@ -70,6 +71,7 @@ def mse_loss(x: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 def _huber_forward(x: NDArray[Any], y: NDArray[Any], delta: float) -> NDArray[Any]:
     distance = np.abs(x - y)
+    real_only("huber_loss", x)
     result: NDArray[Any] = np.where(
         distance <= delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta)
     )
@@ -93,10 +95,11 @@ def huber_loss(x: Any, target: Any, delta: float = 1.0, reduction: str = "mean")
 
     Args and Raises: as :func:`mse_loss`; ``delta`` is positive.
     """
+    delta = float(constant("huber_loss", "delta", delta))
     if delta <= 0:
         raise SettingError(f"huber_loss needs a positive delta, got {delta!r}")
     x, target = _pair("huber_loss", x, target, reduction)
-    return _reduced(_huber(x, target, float(delta)), reduction)
+    return _reduced(_huber(x, target, delta), reduction)
 
 
 # --- likelihoods --------------------------------------------------------------------------
@@ -175,7 +178,8 @@ def bce_with_logits(
         SettingError: for an unknown reduction.
     """
     x, target = _pair("bce_with_logits", x, target, reduction)
-    positive = np.asarray(1.0 if pos_weight is None else plain(pos_weight), x.dtype)
+    positive = constant("bce_with_logits", "pos_weight", pos_weight)
+    positive = np.asarray(1.0 if positive is None else positive, x.dtype)
     loss: Any = _bce(x, target, positive)
     if weight is not None:
         loss = loss * (weight if type(weight) is Tensor else np.asarray(weight, x.dtype))

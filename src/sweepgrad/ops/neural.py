@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad.errors import DtypeError, LabelError, SettingError, ShapeError
+from sweepgrad.ops.arguments import constant
 from sweepgrad.ops.arithmetic import multiply
 from sweepgrad.ops.elementwise import where
 from sweepgrad.ops.indexing import scatter
@@ -127,6 +128,7 @@ def cross_entropy(
         ShapeError, DtypeError, SettingError: for arguments that do not fit.
     """
     check_reduction("cross_entropy", reduction)
+    label_smoothing = constant("cross_entropy", "label_smoothing", label_smoothing)
     if not 0 <= label_smoothing <= 1:
         raise SettingError(f"label_smoothing is between 0 and 1, got {label_smoothing!r}")
     x = as_float(x)
@@ -284,7 +286,7 @@ def check_reduction(operation: str, reduction: str) -> None:
 
 
 def class_weights(weight: Any, classes: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    weights = np.asarray(plain(weight), dtype)
+    weights = np.asarray(constant("a class-weighted loss", "weight", weight), dtype)
     if weights.shape != (classes,):
         raise ShapeError(
             f"class weights have shape {weights.shape}; {classes} classes need ({classes},)"

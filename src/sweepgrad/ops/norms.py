@@ -9,7 +9,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.typing import NDArray
 
 from sweepgrad.errors import ShapeError
-from sweepgrad.ops.arguments import shape_of
+from sweepgrad.ops.arguments import constant, shape_of
 from sweepgrad.ops.conjugates import conjugated
 from sweepgrad.ops.decompositions import svdvals
 from sweepgrad.ops.linalg import inv
@@ -57,6 +57,7 @@ _power_norm = primitive("norm", _power, x=_power_rule)
 
 def _vector(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
     """A vector norm over any number of axes at once."""
+    order = constant("norm", "ord", order)
     if order is None or order == 2:
         return _two_norm(x, axes, keepdims)
     size = np.abs(x)
@@ -76,6 +77,7 @@ def _vector(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
 def _matrix(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
     """A matrix norm over two axes."""
     row, column = axes
+    order = constant("norm", "ord", order)
     if row == column:
         raise ShapeError(f"norm over the axes {axes}: a matrix has two different ones")
     if order is None or order in ("fro", "f"):
@@ -114,7 +116,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     Raises:
         ShapeError: for an order or number of axes that do not go together.
     """
-    x = as_float(x)
+    x, ord = as_float(x), constant("norm", "ord", ord)
     ndim = len(x.shape)
     if axis is None:
         axes = tuple(range(ndim))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad.errors import ShapeError
-from sweepgrad.ops.arguments import refuse, refuse_out
+from sweepgrad.ops.arguments import constant, refuse, refuse_out
 from sweepgrad.ops.arithmetic import divide, multiply, subtract
 from sweepgrad.ops.elementwise import astype
 from sweepgrad.ops.primitive import primitive
@@ -105,8 +105,7 @@ def quantile(
 ) -> Tensor:
     """Quantiles over ``axis``; g goes to the two neighbours as far as the result leans on each.
 
-    Elements that equal a neighbour share its part evenly.  The gradient of q is
-    not offered: the result is a step function of the rank.
+    Elements that equal a neighbour share its part evenly.  There is no gradient of q.
 
     Args:
         q: numbers in [0, 1]; its shape comes first in the result's.
@@ -118,12 +117,34 @@ def quantile(
         NoGradientRuleError: for ``out=`` and ``weights=``.
         ValueError: for q outside [0, 1], as NumPy.
     """
-    refuse_out("quantile", out)
-    refuse("quantile", "weights", weights, "sort, and interpolate in the cumulated weights")
+    return _of("quantile", a, q, 1, (axis, keepdims, method), (out, weights))
+
+
+def _of(
+    name: str,
+    a: Any,
+    q: Any,
+    whole: int,
+    how: tuple[Any, bool, str],
+    refused: tuple[Any, Any],
+) -> Tensor:
+    """All four functions of quantiles: q in parts of ``whole``, over NaN if the name says so.
+
+    Args:
+        how: axis, keepdims and method.
+        refused: out and weights.
+    """
+    out, weights = refused
+    refuse_out(name, out)
+    refuse(name, "weights", weights, "sort, and interpolate in the cumulated weights")
+    axis, keepdims, method = how
     x = as_float(a)
-    axes = axes_of(axis, x.ndim)
-    q = weak(plain(q), x)  # a Python number does not promote, an array does: NumPy's rule
-    return _quantile(x, np.asarray(q), axes, keepdims, method, False)
+    q = constant(name, "q", q)
+    if whole != 1:
+        q = q / whole if type(q) in (int, float) else np.asarray(q) / whole
+    q = weak(q, x)  # a Python number does not promote, an array does: NumPy's rule
+    skip = name.startswith("nan")
+    return _quantile(x, np.asarray(q), axes_of(axis, x.ndim), keepdims, method, skip)
 
 
 def percentile(
@@ -138,9 +159,7 @@ def percentile(
     weights: Any = None,
 ) -> Tensor:
     """Quantiles with q in [0, 100]; otherwise as :func:`quantile`."""
-    refuse("percentile", "weights", weights, "sort, and interpolate in the cumulated weights")
-    share = q / 100 if type(q) in (int, float) else np.asarray(plain(q)) / 100
-    return quantile(a, share, axis, out, overwrite_input, method, keepdims)
+    return _of("percentile", a, q, 100, (axis, keepdims, method), (out, weights))
 
 
 def median(
@@ -238,11 +257,7 @@ def nanquantile(
     weights: Any = None,
 ) -> Tensor:
     """Quantiles of what is not NaN; the gradient at a NaN is 0.  Otherwise as :func:`quantile`."""
-    refuse_out("nanquantile", out)
-    refuse("nanquantile", "weights", weights, "sort, and interpolate in the cumulated weights")
-    x = as_float(a)
-    q = weak(plain(q), x)
-    return _quantile(x, np.asarray(q), axes_of(axis, x.ndim), keepdims, method, True)
+    return _of("nanquantile", a, q, 1, (axis, keepdims, method), (out, weights))
 
 
 def nanpercentile(
@@ -257,9 +272,7 @@ def nanpercentile(
     weights: Any = None,
 ) -> Tensor:
     """Quantiles of what is not NaN, with q in [0, 100]; otherwise as :func:`nanquantile`."""
-    refuse("nanpercentile", "weights", weights, "sort, and interpolate in the cumulated weights")
-    share = q / 100 if type(q) in (int, float) else np.asarray(plain(q)) / 100
-    return nanquantile(a, share, axis, out, overwrite_input, method, keepdims)
+    return _of("nanpercentile", a, q, 100, (axis, keepdims, method), (out, weights))
 
 
 def nanmedian(

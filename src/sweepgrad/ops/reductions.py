@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweepgrad.ops.arguments import refuse_out
+from sweepgrad.ops.arguments import constant, refuse_out
 from sweepgrad.ops.arithmetic import add, divide
 from sweepgrad.ops.elementwise import astype, maximum, minimum
 from sweepgrad.ops.elementwise import where as choose
@@ -55,8 +55,15 @@ def sum(
         x = astype(x, dtype)
     if where is not None:
         x = choose(where, x, 0)
-    result = _sum(x, axis, keepdims)
+    result = in_dtype(_sum(x, axis, keepdims), dtype)
     return result if initial is None else result + initial
+
+
+def in_dtype(result: Tensor, dtype: Any) -> Tensor:
+    """The result in the dtype asked for: NumPy adds small integers up in large ones."""
+    if dtype is None or result.dtype == dtype:
+        return result
+    return astype(result, dtype)
 
 
 def _mean_rule(g: Any, x_shape: Any, axis: Any, keepdims: bool) -> Any:
@@ -161,6 +168,12 @@ _std = primitive(
 )
 
 
+def _prepared(name: str, x: Any, dtype: Any, out: Any, ddof: Any) -> tuple[Any, float]:
+    """Operand and divisor of a variance, with what is not offered refused."""
+    refuse_out(name, out)
+    return x if dtype is None else astype(x, dtype), constant(name, "ddof", ddof)
+
+
 def var(
     x: Any,
     axis: Any = None,
@@ -182,11 +195,7 @@ def var(
 
     The rest: as :func:`sum`.
     """
-    refuse_out("var", out)
-    if dtype is not None:
-        x = astype(x, dtype)
-    if correction is not None:
-        ddof = correction
+    x, ddof = _prepared("var", x, dtype, out, ddof if correction is None else correction)
     if where is None:
         return _var(x, axis, ddof, keepdims)
     return _var_where(x, axis, ddof, keepdims, where)
@@ -208,16 +217,12 @@ def std(
 
     Args: as :func:`var`.
     """
-    refuse_out("std", out)
-    if dtype is not None:
-        x = astype(x, dtype)
-    if correction is not None:
-        ddof = correction
+    x, ddof = _prepared("std", x, dtype, out, ddof if correction is None else correction)
     if where is None:
         return _std(x, axis, ddof, keepdims)
     squared = _var_where(x, axis, ddof, keepdims, where)
-    constant = _is_constant(x, axis, keepdims, plain(where)) & ~np.isnan(plain(squared))
-    result: Tensor = choose(constant, 0.0, sqrt(choose(constant, 1.0, squared)))
+    same = _is_constant(x, axis, keepdims, plain(where)) & ~np.isnan(plain(squared))
+    result: Tensor = choose(same, 0.0, sqrt(choose(same, 1.0, squared)))
     return result
 
 

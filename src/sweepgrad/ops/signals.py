@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad.errors import SettingError, ShapeError
-from sweepgrad.ops.arguments import shape_of
+from sweepgrad.ops.arguments import constant, shape_of
 from sweepgrad.ops.conjugates import conjugated
 from sweepgrad.ops.declare import operand
 from sweepgrad.ops.elementwise import where
@@ -123,7 +123,7 @@ def interp(
 
 def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> Any:
     """:func:`interp` on a circle: the points wrapped, sorted, and one repeated at either end."""
-    period = abs(plain(period))
+    period = abs(constant("interp", "period", period))
     if period == 0:
         raise SettingError("interp got period=0; a period is a number other than 0")
     xp, fp = (t if type(t) is Tensor else operand(t) for t in (xp, fp))

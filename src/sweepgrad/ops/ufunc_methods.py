@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sweepgrad.errors import DtypeError, NoGradientRuleError
-from sweepgrad.ops import cumulative, logspace, reductions
+from sweepgrad.ops import cumulative, logspace, products, reductions
 from sweepgrad.ops.arguments import refuse_out
 from sweepgrad.ops.elementwise import astype
 from sweepgrad.ops.rules import plain
@@ -35,6 +35,11 @@ def with_keywords(
     """
     name = function.__name__
     given = {key: value for key, value in kwargs.items() if value is not None}
+    if function is np.vecdot and "axis" in given:
+        axis = given.pop("axis")
+        return with_keywords(
+            function, lambda *both: products.vecdot(*both, axis=axis), inputs, given
+        )
     dtype = given.pop("dtype", None)
     if given.pop("where", True) is not True:
         raise NoGradientRuleError(
