@@ -21,10 +21,10 @@ pytestmark = pytest.mark.peers
 ALL = [(table, one) for table, cases in {**TABLES, "complex": COMPLEX}.items() for one in cases]
 
 #: Where JAX's convention is another one, and why ours stays.
-CONVENTIONS = {
-    name: "JAX has NaN for the gradient of x**0 at 0, and so of vander; ours is 0"
-    for name in ("polyfit", "polyfit with weights")
-}
+CONVENTIONS = dict.fromkeys(
+    ("polyfit", "polyfit with weights"),
+    "JAX has NaN for the gradient of x**0 at 0, and so of vander; ours is 0",
+)
 
 
 def check(one):
