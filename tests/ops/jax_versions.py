@@ -61,6 +61,7 @@ NAMES: dict[str, Any] = {
     "solve_triangular": lambda a, b, lower=False, unit_diagonal=False: (
         jax.scipy.linalg.solve_triangular(a, b, lower=lower, unit_diagonal=unit_diagonal)
     ),
+    "linear": lambda x, w, b: x @ w + b,
     "embedding": lambda w, i: jnp.take(w, i, axis=0),
     "mse_loss": lambda x, t: jnp.mean((x - t) ** 2),
     "conv1d": lambda x, w, b=None, **k: _conv(x, w, b, **k),

@@ -499,7 +499,8 @@ PRODUCTS = {
     "cross": lambda x, y, dim=-1: np.cross(x, y, axis=dim), "linalg.cross": like(np.linalg.cross),
     "linalg.vecdot": lambda x, y, dim=-1: np.vecdot(x, y, axis=dim),
     "linalg.multi_dot": np.linalg.multi_dot,
-    "nn.functional.linear": lambda x, w, b=None: x @ w.T if b is None else x @ w.T + b,
+    "nn.functional.linear": lambda x, w, b=None: x @ w.T if b is None or w.ndim < 2
+    else sg.linear(x, w.T, b),
     "nn.functional.scaled_dot_product_attention": attention,
 }  # fmt: skip
 

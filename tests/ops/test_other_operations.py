@@ -188,6 +188,7 @@ NEURAL = [
         (8,),
         reference=lstm,
     ),
+    case("linear", sg.linear, (2, 2, 3), (3, 2), (2,), reference=lambda x, w, b: x @ w + b),
     case("conv3d", sg.conv3d, (1, 2, 2, 3, 2), (1, 2, 2, 2, 1), reference=conv),
     case("conv_transpose2d", sg.conv_transpose2d, (1, 2, 2, 2), (2, 1, 2, 2),
          reference=conv_transposed),
