@@ -127,14 +127,18 @@ def summary_line(verdict: str, summary: dict[str, Any]) -> str:
             "overlaps",
             "refused",
             "signals",
+            "fewest_operations",
         )
     )
-    wait = summary.get("longest_lock_wait", "unknown")
+    waits = " ".join(
+        f"{name}_s={summary.get(name, 'unknown')}"
+        for name in ("longest_lock_wait", "longest_pause")
+    )
     rss = "/".join(
         f"{summary[name] / 1e6:.1f}" if name in summary else "unknown"
         for name in ("rss_start", "rss_peak", "rss_end")
     )
-    return f"stress: {counts} longest_lock_wait_s={wait} rss_mb={rss} verdict={verdict}"
+    return f"stress: {counts} {waits} rss_mb={rss} verdict={verdict}"
 
 
 def main() -> int:

@@ -16,6 +16,8 @@ class Counters:
     consumed: int = 0
     overlaps: int = 0
     progress: float = field(default_factory=time.monotonic)
+    #: Seconds of the longest time without a step.
+    pause: float = 0.0
     where: str = "starting"
     running: bool = True
 
@@ -24,7 +26,9 @@ class Counters:
         self.operations += operations
         self.backwards += backwards
         self.where = where
-        self.progress = time.monotonic()
+        now = time.monotonic()
+        self.pause = max(self.pause, now - self.progress)
+        self.progress = now
 
 
 class Overlap:

@@ -162,6 +162,8 @@ def finish(run: Run, start_rss: int) -> dict[str, Any]:
     overlaps = sum(c.overlaps for c in run.counters)
     if not overlaps and run.arguments.threads > 1:
         failures.append("no two pieces of work ever overlapped: the run tested nothing")
+    if not all(c.operations for c in run.counters):
+        failures.append("a worker never made a step: it starved")
     if ORDER.violations:
         failures.append("wrong lock orders:\n" + "\n".join(ORDER.violations[:3]))
     main_counts = {
@@ -172,6 +174,8 @@ def finish(run: Run, start_rss: int) -> dict[str, Any]:
         "overlaps": overlaps,
         "refused": sum(c.refused for c in run.counters),
         "signals": run.signals,
+        "fewest_operations": min(c.operations for c in run.counters),
+        "longest_pause": round(max(c.pause for c in run.counters), 4),
         "longest_lock_wait": round(ORDER.longest_wait, 4),
         "rss_start": start_rss,
         "rss_peak": run.peak,

@@ -7,6 +7,7 @@ from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from sweepgrad import interpreter as _interpreter  # noqa: F401  # first, before NumPy  # isort: split
 from sweepgrad import nn, optim
 from sweepgrad.autograd import (
     Context,
@@ -50,6 +51,7 @@ from sweepgrad.errors import (
     ScheduleFailure,
     SettingError,
     ShapeError,
+    SubinterpreterError,
     SweepgradError,
     TensorTypeError,
 )
@@ -105,6 +107,7 @@ __all__ = [
     "ScheduleFailure",
     "SettingError",
     "ShapeError",
+    "SubinterpreterError",
     "SweepReport",
     "SweepgradError",
     "Tensor",

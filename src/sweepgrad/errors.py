@@ -72,6 +72,10 @@ class InvariantError(SweepgradError, AssertionError):
     """``check_valid()`` found a structure that contradicts itself."""
 
 
+class SubinterpreterError(SweepgradError, ImportError):
+    """sweepgrad was imported in a subinterpreter, where NumPy does not work."""
+
+
 class SettingError(SweepgradError, ValueError):
     """A setting (a learning rate, a layer size, a number of threads, …) is out of its range."""
 

@@ -37,6 +37,9 @@ class Gradients(Mapping[Tensor, Any]):
     leaves and the results marked with ``retain_grad()``.  There is no shared
     ``.grad`` to race on.
 
+    It may be pickled.  In what was pickled together, such as a model and its
+    gradients, the tensors that arrive are the keys.
+
     Thread safety: made for one thread; reading from several is fine.
     """
 
@@ -70,9 +73,16 @@ class Gradients(Mapping[Tensor, Any]):
     def __len__(self) -> int:
         return len(self._by_node)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (list(self._by_node.values()),)
+
     def __repr__(self) -> str:
         shapes = ", ".join(f"{handle.shape}" for handle in self)
         return f"Gradients({len(self)} tensors: {shapes})" if len(self) else "Gradients(empty)"
+
+
+def _unpickle(pairs: list[tuple[Tensor, Any]]) -> Gradients:
+    return Gradients({node_of(handle, "unpickling"): (handle, value) for handle, value in pairs})
 
 
 def _why_none(key: Tensor) -> str:
@@ -83,6 +93,12 @@ def _why_none(key: Tensor) -> str:
         return (
             f"{shape} has no gradient here: it is the result of an operation, and a backward "
             "keeps gradients of leaves; call its retain_grad() before the backward, or use "
+            "sweepgrad.grad(output, [tensor])"
+        )
+    if key._node() is None:
+        return (
+            f"{shape} has no gradient: this is a finalizer of a cycle that a collection is freeing "
+            "together with the tensor, whose weak references Python has cleared already; use "
             "sweepgrad.grad(output, [tensor])"
         )
     return f"{shape} has no gradient: the result of this backward does not depend on it"

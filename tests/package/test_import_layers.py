@@ -4,6 +4,7 @@ The rule, lowest first; a module imports only from rows above its own in this
 list, or from its own package:
 
 * ``errors``, ``sync`` and ``randomness`` know nothing of the rest.
+* ``interpreter`` refuses a subinterpreter before anything else is imported.
 * ``graph`` is the runtime; it knows neither tensors nor NumPy.
 * ``dispatch`` holds the hooks by which ``tensor`` reaches backward and NumPy's
   protocols without importing them: they are installed from above.
@@ -30,6 +31,7 @@ ROOT = Path(sweepgrad.__file__).parent
 
 LAYERS = (
     ("errors", "sync", "randomness"),
+    ("interpreter",),
     ("graph",),
     ("dispatch", "conversion", "protocols"),
     ("tensor",),

@@ -75,7 +75,7 @@ class Interrupter:
     """
 
     def __init__(self, modules: tuple[ModuleType, ...], at: int | None, dense: bool) -> None:
-        self.codes = _codes(modules)
+        self.codes = code_objects(modules)
         self._at = at
         self._dense = dense
         #: By identity of the frame, which is not held: it would keep its locals alive.
@@ -150,7 +150,7 @@ class Visitor(Interrupter):
 
 
 @functools.cache
-def _codes(modules: tuple[ModuleType, ...]) -> frozenset[CodeType]:
+def code_objects(modules: tuple[ModuleType, ...]) -> frozenset[CodeType]:
     """Every code object written in these modules."""
     files = {module.__file__ for module in modules}
     found: set[CodeType] = set()
@@ -217,11 +217,11 @@ def watched(modules: tuple[ModuleType, ...]) -> Iterator[None]:
     try:
         monitoring.register_callback(tool, started, _monitored_start)
         monitoring.register_callback(tool, instruction, _monitored_instruction)
-        for code in _codes(modules):
+        for code in code_objects(modules):
             monitoring.set_local_events(tool, code, started | instruction)
         yield
     finally:
-        for code in _codes(modules):
+        for code in code_objects(modules):
             monitoring.set_local_events(tool, code, 0)
         monitoring.free_tool_id(tool)
 

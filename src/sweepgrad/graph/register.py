@@ -233,9 +233,7 @@ def _register_joined(node: Node) -> None:
             graph = find(anchor)
             join(graph.runtime.locator, graph.threads.state, anchor, parent)
     _refuse_foreign_leaves(node, anchor)
-    if anchor is None:
-        node.parents[0].runtime.locator.start(node)
-        return
+    assert anchor is not None, "leaves of one runtime have been recorded by register_one"
     graph = find(anchor)
     node.graph = graph
     assert node.rule is not None

@@ -157,9 +157,12 @@ class NodeRegistry:
                 self._settle_arrivals(garbage, stack)
                 if node.children:
                     continue
-            if nodes.pop(node.id, None) is None:
+            if node.id not in nodes:
                 continue  # reclaimed, consumed or unavailable already
+            # To the garbage first: an exception between the two (no memory for the list)
+            # must not destroy the node here, under the lock.
             garbage.append(node)
+            del nodes[node.id]
             node.claim = FREED
             tips -= 1
             nbytes += node.nbytes
@@ -248,9 +251,9 @@ class NodeRegistry:
         nodes = self.nodes
         self._take_arrivals()
         taken = [node for node in nodes.values() if node.claim is not None and node.claim.committed]
+        garbage.extend(taken)
         for node in taken:
             del nodes[node.id]
-        garbage.extend(taken)
         for node in nodes.values():
             node.children = 0
             node.expecting = False  # of a thread that is gone, or seen again at its append

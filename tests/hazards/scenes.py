@@ -1,0 +1,292 @@
+"""Scenes for the operations of ``operations.py``, beside the two graphs of ``Scene``.  No tests."""
+
+import contextlib
+from collections import deque
+
+import sweepgrad as sg
+from graph.test_interrupts import ONE, Scene
+from support.interrupts import Interrupted
+from support.lines import AtLines
+from sweepgrad.graph import (
+    GraphRuntime,
+    Rule,
+    engine,
+    locator,
+    register_one,
+    registry,
+    section,
+    sweeper,
+)
+from sweepgrad.sync import NATIVE
+
+
+def larger_right():
+    scene = Scene()
+    scene.more = [scene.d * 2.0 for _ in range(5)]
+    return scene
+
+
+def with_a_third_graph():
+    scene = Scene()
+    scene.z = scene.leaf(1.0)
+    scene.third = scene.z * 4.0
+    return scene
+
+
+def with_queued_drops():
+    """Two drops that met the graph's lock held, as by another thread."""
+    scene = Scene()
+    scene.f, scene.g = scene.a * 3.0, scene.a * 4.0
+    graph, dead = scene.a._node.graph, scene.f._node
+    with graph.lock:
+        del scene.f, scene.g
+    # Two that are not to be reclaimed: one that has children, one that will be gone by then.
+    graph.drops.extend([scene.a._node, dead])
+    return scene
+
+
+def with_deferred_work():
+    """A drop and a sweep that finalizers of this thread asked for inside a section."""
+    scene = Scene()
+    scene.f = scene.a * 3.0
+    state = NATIVE.threads.state
+    state.section = scene
+    del scene.f
+    scene.runtime.graph_cleanup()
+    state.section = None
+    return scene
+
+
+def with_a_chain():
+    scene = Scene()
+    y = scene.a * 1.0
+    for _ in range(3):
+        y = y * scene.a
+    scene.chain = y
+    return scene
+
+
+def with_a_dirty_graph():
+    scene = Scene()
+    scene.a._node.graph.dirty = True
+    return scene
+
+
+def dirty_both():
+    scene = Scene()
+    scene.a._node.graph.dirty = scene.d._node.graph.dirty = True
+    return scene
+
+
+def half_merged():
+    """An interrupted merge, which the next holder of the survivor's lock completes."""
+
+    def stop(place):
+        raise Interrupted
+
+    for at in range(HALF_MERGED[0], 100):
+        scene = Scene()
+        AtLines((locator,), stop, at).run(lambda scene=scene: scene.c * scene.e)
+        if any(graph.absorbing is not None for graph in scene.graphs()):
+            HALF_MERGED[0] = at
+            return scene
+    raise AssertionError("no line of a merge left it half-done")
+
+
+#: The line at which it was found to be half-done.
+HALF_MERGED = [0]
+
+
+def half_claimed():
+    """An interrupted claim: committed, its nodes still in the registry."""
+
+    def stop(place):
+        raise Interrupted
+
+    for at in range(HALF_CLAIMED[0], 200):
+        scene = Scene()
+        AtLines((engine, registry), stop, at).run(lambda scene=scene: scene.c.backward(ONE))
+        nodes = scene.a._node.graph.nodes
+        if any(node.claim is not None and node.claim.committed for node in nodes.values()):
+            HALF_CLAIMED[0] = at
+            return scene
+    raise AssertionError("no line of a claim left it half-done")
+
+
+HALF_CLAIMED = [0]
+
+
+def consumed_in_a_merged_graph():
+    """A consumed node names a graph that was merged away since."""
+    scene = Scene()
+    scene.gone = scene.d * 4.0
+    sg.grad(scene.gone, [scene.d], [ONE])
+    scene.joined = larger_than(scene, scene.e)
+    assert scene.gone._node.graph.forward is not None
+    return scene
+
+
+def larger_than(scene, other):
+    """Join the graph of ``other`` into the graph of ``scene.a``, which is made the larger."""
+    scene.more = [scene.a * 2.0 for _ in range(8)]
+    return scene.c * other
+
+
+def two_tips():
+    scene = Scene()
+    scene.f = scene.a * 9.0
+    return scene
+
+
+def hooked_with_a_dead_leaf():
+    scene = Scene()
+    scene.hook = scene.c.register_hook(lambda gradient: None)
+    scene.f = scene.leaf(1.0) * scene.c
+    return scene
+
+
+def hooked_leaf():
+    scene = Scene()
+    scene.hook = scene.x.register_hook(lambda gradient: None)
+    return scene
+
+
+def with_a_rule_that_gives_none():
+    scene = Scene()
+    result = sg.tensor([1.0])
+    result._node = register_one(
+        result, scene.a._node, Rule("gives none", lambda gradient: None), (), 0
+    )
+    scene.f = result
+    return scene
+
+
+class Queues:
+    """A saved value; when it dies a drop is in the queue, as if by another thread."""
+
+    def __init__(self, graph, node):
+        self.graph, self.node = graph, node
+
+    def __del__(self):
+        self.graph.drops.append(self.node)
+
+
+def with_a_value_that_queues():
+    scene = Scene()
+    result = sg.tensor([1.0])
+    value = Queues(scene.a._node.graph, scene.a._node)
+    rule = Rule("saving", lambda gradient, value: gradient)
+    result._node = register_one(result, scene.a._node, rule, (value,), 0)
+    scene.f = result
+    return scene
+
+
+class Meets(deque):
+    """A queue of arrivals; another thread, as it were, acts right after the next append."""
+
+    action = None
+
+    def append(self, node):
+        super().append(node)
+        action, self.action = self.action, None
+        if action is not None:
+            action()
+
+
+def met_by(action, others=0):
+    """A scene in which the recording of one operation meets another thread's ``action(scene)``.
+
+    The graph of ``d`` has so many more nodes.
+    """
+
+    def prepare():
+        scene = Scene()
+        scene.more = [scene.d * 2.0 for _ in range(others)]
+        graph = scene.a._node.graph
+        graph.arrivals = Meets(graph.arrivals)
+        graph.arrivals.action = lambda: action(scene)
+        return scene
+
+    return prepare
+
+
+def join_d_and_c(scene):
+    scene.joined = scene.d * scene.c
+
+
+def counted():
+    """All nodes counted, and then one that has just arrived."""
+    scene = Scene()
+    scene.runtime.graph_cleanup(full=True)
+    scene.f = scene.a * 9.0
+    return scene
+
+
+def arrived_under_a_queued_drop():
+    """A dead node is in the queue, and a child of it has arrived that is not counted."""
+    scene = Scene()
+    scene.runtime.graph_cleanup(full=True)
+    scene.f = scene.a * 2.0
+    scene.runtime.graph_cleanup(full=True)
+    node = scene.f._node
+    scene.g = scene.f * 3.0
+    del scene.f
+    node.graph.drops.append(node)
+    return scene
+
+
+def consumed_part():
+    """A consumed node in the graph of ``a``, which is still whole."""
+    scene = Scene()
+    scene.f = scene.a * 4.0
+    scene.g = scene.a * 6.0
+    sg.grad(scene.f, [scene.a], [ONE])
+    return scene
+
+
+def with_a_queued_value_that_queues():
+    """A drop is in the queue; when what it saved dies, another one is."""
+    scene = with_a_value_that_queues()
+    with scene.a._node.graph.lock:
+        del scene.f
+    return scene
+
+
+def sweep_a_piece_that_another_thread_swept(scene):
+    """The first node of the piece is gone."""
+    piece = [scene.f._node, scene.a._node]
+    graph = scene.a._node.graph
+    return section.enter(graph, "graph_cleanup", sweeper._sweep_piece, piece, 0)
+
+
+def refused_for_two_runtimes(scene):
+    with contextlib.suppress(sg.RuntimeMismatchError):
+        sg.concatenate([scene.x, scene.w, GraphRuntime().tensor([1.0], requires_grad=True)])
+
+
+def retained():
+    """An earlier walk has marked the nodes."""
+    scene = Scene()
+    scene.c.backward(ONE, retain_graph=True)
+    return scene
+
+
+def checkpointed():
+    scene = Scene()
+    scene.f = sg.checkpoint(lambda a: a * scene.x, scene.a)
+    return scene
+
+
+def consumed_trunk():
+    scene = Scene()
+    scene.trunk = scene.x * 7.0
+    scene.trunk.backward(ONE)
+    return scene
+
+
+def swept_and_one_more():
+    """A backward through d's part pays for a sweep that takes the lost node."""
+    scene = Scene()
+    scene.runtime.graph_cleanup()
+    scene.other = scene.d * 2.0
+    return scene

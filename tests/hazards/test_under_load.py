@@ -1,0 +1,60 @@
+"""Many more threads than cores: every one of them gets on, and memory stays flat."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def stressed(folder, threads, seconds):
+    """The summary and the beats of a stress run with every profile."""
+    figures = folder / "figures.json"
+    # The limit is for a hang; a turn of 64 threads takes seconds on a machine that is busy.
+    command = ["--threads", str(threads), "--seconds", str(seconds), "--limit", "120"]
+    done = subprocess.run(
+        [sys.executable, "-m", "stress", *command, "--json", str(figures)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=seconds + 200,
+        env=dict(os.environ),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    print(done.stdout.splitlines()[-1])
+    record = json.loads(figures.read_text())
+    return record["summary"], record["beats"]
+
+
+def every_thread_got_on(summary, threads):
+    assert summary["fewest_operations"] > 0
+    assert summary["overlaps"] > 0
+    # The mean is what fair turns would give; the scheduler is free to be far from fair.
+    assert summary["fewest_operations"] > summary["operations"] / threads / 100
+    # Most of it is the queue for SWEEP: each of these threads sweeps now and then.
+    assert summary["longest_lock_wait"] > 0.0
+
+
+@pytest.mark.timeout(200)
+def test_sixty_four_threads_all_get_on(tmp_path):
+    """Longest wait for a lock and longest pause of a thread are in the line it prints."""
+    summary, _ = stressed(tmp_path, 64, 3)
+    every_thread_got_on(summary, 64)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_000)
+def test_sixty_four_threads_all_get_on_for_ten_minutes_in_flat_memory(tmp_path):
+    summary, beats = stressed(tmp_path, 64, 600)
+    every_thread_got_on(summary, 64)
+    # The first third is for warming up: 64 threads fill pools, arenas and kept tensors.
+    third = len(beats) // 3
+    middle = statistics.median(beat["rss"] for beat in beats[third : 2 * third])
+    last = statistics.median(beat["rss"] for beat in beats[2 * third :])
+    assert last < middle * 1.1 + 5_000_000, (middle, last)
