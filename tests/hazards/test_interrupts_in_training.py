@@ -162,7 +162,7 @@ print(sum(worker.rounds for worker in workers))
 
 def test_workers_survive_asynchronous_exceptions():
     """``PyThreadState_SetAsyncExc``, by which debuggers and watchdogs stop a thread."""
-    assert run_child(ASYNCHRONOUS, "40", "0", check_locks=False, limit=50) == "120\n"
+    assert run_child(ASYNCHRONOUS, "25", "0", check_locks=False, limit=50) == "75\n"
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ print(handled[0], refused[0])
 @pytest.mark.parametrize("check_locks", [False, True])
 def test_handlers_every_millisecond_break_nothing(check_locks):
     handled, _ = run_child(TRAINING, "1.5", limit=40, check_locks=check_locks).split()
-    assert int(handled) > 100
+    assert int(handled) > 20  # on a busy machine; 1,500 at most
 
 
 @pytest.mark.slow
@@ -86,4 +86,4 @@ def test_handlers_every_millisecond_break_nothing(check_locks):
 @pytest.mark.parametrize("check_locks", [False, True])
 def test_handlers_every_millisecond_for_a_minute_break_nothing(check_locks):
     handled, _ = run_child(TRAINING, "60", limit=150, check_locks=check_locks).split()
-    assert int(handled) > 5_000
+    assert int(handled) > 2_000  # on a busy machine; 60,000 at most

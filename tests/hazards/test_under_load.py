@@ -44,7 +44,7 @@ def every_thread_got_on(summary, threads):
 @pytest.mark.timeout(200)
 def test_sixty_four_threads_all_get_on(tmp_path):
     """Longest wait for a lock and longest pause of a thread are in the line it prints."""
-    summary, _ = stressed(tmp_path, 64, 3)
+    summary, _ = stressed(tmp_path, 64, 2)
     every_thread_got_on(summary, 64)
 
 
