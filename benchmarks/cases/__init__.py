@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.cases import chain, counts, memory, mlp, operations, sweeping, threads
+from benchmarks.cases import chain, counts, dispatch, memory, mlp, operations, sweeping, threads
 from benchmarks.plan import Plan
 from benchmarks.results import CaseResult
 
@@ -14,6 +14,7 @@ CASES: dict[str, Case] = {
     "counts": counts.executed,
     "multiply": operations.multiply_chain,
     "tanh": operations.tanh_chain,
+    "dispatch": dispatch.through_numpy,
     "leaf": operations.leaf,
     "leaf-operation": operations.leaf_operation,
     "mlp": mlp.step,

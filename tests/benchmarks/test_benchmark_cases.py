@@ -35,6 +35,7 @@ ROWS = {
     "counts": 11,
     "multiply": 0,
     "tanh": 0,
+    "dispatch": 2,
     "leaf": 0,
     "leaf-operation": 0,
     "mlp": 1,
