@@ -328,6 +328,20 @@ def test_a_batch_of_one_is_its_bias_with_gradient_0():
     np.testing.assert_array_equal(out.sum().backward()[x], [[0, 0]])
 
 
+@pytest.mark.parametrize(
+    "normalise",
+    [sg.layer_norm, sg.rms_norm, sg.batch_norm, lambda x: sg.group_norm(x, 2)],
+    ids=["layer", "rms", "batch", "group"],
+)
+def test_an_empty_batch_is_normalised_to_nothing_without_a_warning(normalise):
+    for shape in ((0, 4), (2, 4, 0)):
+        x = sg.tensor(np.zeros(shape, np.float32), requires_grad=True)
+        out = normalise(x)
+        assert out.shape == shape
+        assert out.dtype == np.float32
+        assert out.sum().backward()[x].shape == shape
+
+
 def test_group_norm_normalises_groups_of_channels():
     images = RNG.normal(size=(2, 4, 3))
     groups = images.reshape(2, 2, 6)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad.errors import ShapeError
+from sweepgrad.ops.arithmetic import multiply
 from sweepgrad.ops.primitive import primitive
 from sweepgrad.ops.reductions import as_float
 from sweepgrad.ops.rules import axes_of, plain
@@ -43,6 +44,11 @@ def _normalize_rule(
 _normalize = primitive("normalize", _normalize_forward, x=_normalize_rule)
 
 
+def _normalized(x: Any, axes: Axes, eps: float) -> Any:
+    """Normalised over the axes; nothing stays nothing, without a warning of an empty mean."""
+    return _normalize(x, axes, eps, []) if x.size else multiply(x, 1.0)
+
+
 def _rms_forward(x: NDArray[Any], axes: Axes, eps: float) -> NDArray[Any]:
     return x / np.sqrt(np.mean(x * x, axis=axes, keepdims=True) + eps)  # type: ignore[no-any-return]
 
@@ -75,7 +81,7 @@ def layer_norm(
         eps: keeps a constant example finite: its y and dx are 0 to rounding.
     """
     x = as_float(x)
-    result: Tensor = _affine(_normalize(x, axes_of(axis, x.ndim), eps, []), weight, bias)
+    result: Tensor = _affine(_normalized(x, axes_of(axis, x.ndim), eps), weight, bias)
     return result
 
 
@@ -87,7 +93,8 @@ def rms_norm(x: Any, weight: Any = None, axis: Any = -1, eps: float = 1e-6) -> T
     Args: as :func:`layer_norm`.
     """
     x = as_float(x)
-    result: Tensor = _affine(_rms(x, axes_of(axis, x.ndim), eps), weight, None)
+    y: Any = _rms(x, axes_of(axis, x.ndim), eps) if x.size else multiply(x, 1.0)
+    result: Tensor = _affine(y, weight, None)
     return result
 
 
@@ -121,7 +128,7 @@ def batch_norm(
         raise ShapeError("batch_norm takes both mean and var or neither")
     if mean is None:
         others = tuple(place for place in range(x.ndim) if place != channel)
-        y: Any = _normalize(x, others, eps, [])
+        y: Any = _normalized(x, others, eps)
     else:
         centre, spread = _per_channel(mean, x, channel), _per_channel(var, x, channel)
         y = (x - centre) / np.sqrt(spread + eps)
@@ -180,7 +187,7 @@ def group_norm(
         )
     shape = (*x.shape[:channel], groups, channels // groups, *x.shape[channel + 1 :])
     axes = tuple(place for place in range(1, len(shape)) if place != channel)
-    y = _normalize(x.reshape(shape), axes, eps, []).reshape(x.shape)
+    y = _normalized(x.reshape(shape), axes, eps).reshape(x.shape)
     result: Tensor = _affine(y, _per_channel(weight, x, channel), _per_channel(bias, x, channel))
     return result
 
