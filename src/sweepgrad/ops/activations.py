@@ -149,7 +149,9 @@ _leaky_relu = primitive(
 
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
     """x where x > 0, else a small multiple of it; dx = g or negative_slope g, the latter at 0."""
-    return _leaky_relu(weak(x), float(constant("leaky_relu", "negative_slope", negative_slope)))
+    if type(negative_slope) is not float:
+        negative_slope = float(constant("leaky_relu", "negative_slope", negative_slope))
+    return _leaky_relu(weak(x), negative_slope)
 
 
 def _elu_rule(g: Any, x: Any, alpha: float) -> Any:
@@ -166,7 +168,9 @@ _elu = primitive(
 
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha (exp x - 1); dx = g, or g alpha exp x where x <= 0."""
-    return _elu(weak(x), float(constant("elu", "alpha", alpha)))
+    if type(alpha) is not float:
+        alpha = float(constant("elu", "alpha", alpha))
+    return _elu(weak(x), alpha)
 
 
 # --- gelu ---------------------------------------------------------------------------------

@@ -128,7 +128,8 @@ def cross_entropy(
         ShapeError, DtypeError, SettingError: for arguments that do not fit.
     """
     check_reduction("cross_entropy", reduction)
-    label_smoothing = constant("cross_entropy", "label_smoothing", label_smoothing)
+    if type(label_smoothing) is not float:
+        label_smoothing = constant("cross_entropy", "label_smoothing", label_smoothing)
     if not 0 <= label_smoothing <= 1:
         raise SettingError(f"label_smoothing is between 0 and 1, got {label_smoothing!r}")
     x = as_float(x)

@@ -17,6 +17,7 @@ from sweepgrad.ops.primitive import primitive
 from sweepgrad.ops.reductions import as_float
 from sweepgrad.ops.rules import kept, plain
 from sweepgrad.ops.shape import moveaxis, reshape
+from sweepgrad.tensor import Tensor
 
 #: The axes of a norm, counted from the front.
 Axes = tuple[int, ...]
@@ -57,7 +58,8 @@ _power_norm = primitive("norm", _power, x=_power_rule)
 
 def _vector(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
     """A vector norm over any number of axes at once."""
-    order = constant("norm", "ord", order)
+    if type(order) is Tensor:
+        order = constant("norm", "ord", order)
     if order is None or order == 2:
         return _two_norm(x, axes, keepdims)
     size = np.abs(x)
@@ -77,7 +79,8 @@ def _vector(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
 def _matrix(x: Any, order: Any, axes: Axes, keepdims: bool) -> Any:
     """A matrix norm over two axes."""
     row, column = axes
-    order = constant("norm", "ord", order)
+    if type(order) is Tensor:
+        order = constant("norm", "ord", order)
     if row == column:
         raise ShapeError(f"norm over the axes {axes}: a matrix has two different ones")
     if order is None or order in ("fro", "f"):
@@ -116,7 +119,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     Raises:
         ShapeError: for an order or number of axes that do not go together.
     """
-    x, ord = as_float(x), constant("norm", "ord", ord)
+    x = as_float(x)
+    if type(ord) is Tensor:
+        ord = constant("norm", "ord", ord)
     ndim = len(x.shape)
     if axis is None:
         axes = tuple(range(ndim))

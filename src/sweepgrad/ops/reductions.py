@@ -55,15 +55,15 @@ def sum(
         x = astype(x, dtype)
     if where is not None:
         x = choose(where, x, 0)
-    result = in_dtype(_sum(x, axis, keepdims), dtype)
+    result = _sum(x, axis, keepdims)
+    if dtype is not None:
+        result = in_dtype(result, dtype)
     return result if initial is None else result + initial
 
 
 def in_dtype(result: Tensor, dtype: Any) -> Tensor:
     """The result in the dtype asked for: NumPy adds small integers up in large ones."""
-    if dtype is None or result.dtype == dtype:
-        return result
-    return astype(result, dtype)
+    return result if dtype is None or result.dtype == dtype else astype(result, dtype)
 
 
 def _mean_rule(g: Any, x_shape: Any, axis: Any, keepdims: bool) -> Any:
@@ -195,7 +195,8 @@ def var(
 
     The rest: as :func:`sum`.
     """
-    x, ddof = _prepared("var", x, dtype, out, ddof if correction is None else correction)
+    if dtype is not None or out is not None or correction is not None or type(ddof) is not int:
+        x, ddof = _prepared("var", x, dtype, out, ddof if correction is None else correction)
     if where is None:
         return _var(x, axis, ddof, keepdims)
     return _var_where(x, axis, ddof, keepdims, where)
@@ -217,7 +218,8 @@ def std(
 
     Args: as :func:`var`.
     """
-    x, ddof = _prepared("std", x, dtype, out, ddof if correction is None else correction)
+    if dtype is not None or out is not None or correction is not None or type(ddof) is not int:
+        x, ddof = _prepared("std", x, dtype, out, ddof if correction is None else correction)
     if where is None:
         return _std(x, axis, ddof, keepdims)
     squared = _var_where(x, axis, ddof, keepdims, where)
