@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +22,8 @@ class HookedPrimitives:
         self.inside: Callable[[HookedLock], Any] | None = None
         #: What ``inside`` raised.
         self.errors: list[BaseException] = []
-        #: Every lock made, in order.
-        self.locks: list[HookedLock] = []
+        #: Every lock there is; weakly, or the locks of all graphs that were would pile up.
+        self._locks: set[weakref.ref[HookedLock]] = set()
         self._busy = threading.local()
         #: Locks waited for, and tried, by code that ``inside`` called; one entry each.
         self.waited: list[HookedLock] = []
@@ -30,7 +31,7 @@ class HookedPrimitives:
 
     def lock(self) -> HookedLock:
         lock = HookedLock(self)
-        self.locks.append(lock)
+        self._locks.add(weakref.ref(lock, self._locks.discard))
         return lock
 
     def queue(self) -> deque[Any]:
@@ -38,7 +39,9 @@ class HookedPrimitives:
 
     def held(self) -> list[HookedLock]:
         """The locks held now, by any thread."""
-        return [lock for lock in self.locks if lock.locked()]
+        references = self._locks.copy()  # one C call: other threads make locks meanwhile
+        locks = [lock for reference in references if (lock := reference()) is not None]
+        return [lock for lock in locks if lock.locked()]
 
     def is_inside(self) -> bool:
         return getattr(self._busy, "on", False)
