@@ -7,52 +7,22 @@ docs/array-api.md says where the standard and this namespace part.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as _np
-from numpy import (
-    bool_ as bool,
-)
-from numpy import (
-    complex64,
-    complex128,
-    e,
-    float32,
-    float64,
-    iinfo,
-    inf,
-    int8,
-    int16,
-    int32,
-    int64,
-    isdtype,
-    nan,
-    newaxis,
-    pi,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
 
-from sweepgrad.interchange import from_dlpack
-from sweepgrad.numpy import fft, linalg
-from sweepgrad.numpy.creation import arange, empty, eye, full, linspace, ones, zeros
-from sweepgrad.numpy.info import __array_namespace_info__, finfo
-from sweepgrad.numpy.results import wrapped
-from sweepgrad.numpy.search import (
-    argsort,
-    nonzero,
-    searchsorted,
-    sort,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from sweepgrad.ops.array_api import VERSION as __array_api_version__
+from sweepgrad import interchange as _interchange
+from sweepgrad.numpy import creation as _creation
+from sweepgrad.numpy import fft as fft
+from sweepgrad.numpy import info as _info
+from sweepgrad.numpy import linalg as linalg
+from sweepgrad.numpy import search as _search
+from sweepgrad.numpy.results import wrapped as _wrapped
+from sweepgrad.ops.array_api import VERSION
 from sweepgrad.ops.elementwise import clip as _clip
 from sweepgrad.tensor import Tensor, tensor
+
+__array_api_version__ = VERSION
 
 _ELEMENTWISE = """abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift
 bitwise_invert bitwise_or bitwise_right_shift bitwise_xor ceil conj copysign cos cosh divide equal
@@ -68,8 +38,24 @@ prod std sum var take take_along_axis""".split()
 
 _LIKE = "empty_like ones_like zeros_like full_like".split()
 
+_CONSTANTS = """complex64 complex128 e float32 float64 iinfo inf int8 int16 int32 int64 isdtype nan
+newaxis pi uint8 uint16 uint32 uint64""".split()
+
+#: Where the functions with arguments of their own are.
+_ELSEWHERE = {
+    _creation: "arange empty eye full linspace ones zeros".split(),
+    _search: """argsort nonzero searchsorted sort unique_all unique_counts unique_inverse
+    unique_values""".split(),
+    _info: ["__array_namespace_info__", "finfo"],
+    _interchange: ["from_dlpack"],
+    _np: _CONSTANTS,
+}
+
+globals()["bool"] = _np.bool_
+for _module, _names in _ELSEWHERE.items():
+    globals().update({_name: getattr(_module, _name) for _name in _names})
 for _name in (*_ELEMENTWISE, *_OTHERS, *_LIKE):
-    globals()[_name] = wrapped(getattr(_np, _name), _name)
+    globals()[_name] = _wrapped(getattr(_np, _name), _name)
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Tensor:
@@ -83,7 +69,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
             raise ValueError(f"no view of dtype {dtype} on a tensor of dtype {obj.dtype}")
         return result.copy() if copy and result is obj else result
     if copy is False:
-        return from_dlpack(_np.asarray(obj, dtype=dtype, device=device, copy=False))
+        return _interchange.from_dlpack(_np.asarray(obj, dtype=dtype, device=device, copy=False))
     return tensor(_listed(obj), dtype)
 
 
@@ -130,12 +116,13 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
 __all__ = sorted(  # noqa: PLE0605  # a list, which the rule cannot see
     [
         *(*_ELEMENTWISE, *_OTHERS, *_LIKE),
-        *"arange argsort asarray astype bool broadcast_arrays can_cast clip complex64".split(),
-        *"complex128 e empty eye fft finfo".split(),
-        *"float32 float64 full from_dlpack iinfo inf int8 int16 int32 int64 isdtype".split(),
-        *"linalg linspace meshgrid nan newaxis nonzero ones pi result_type searchsorted".split(),
-        *"sort uint8 uint16 uint32".split(),
-        *"uint64 unique_all unique_counts unique_inverse unique_values zeros".split(),
-        *["__array_api_version__", "__array_namespace_info__"],
+        *(name for names in _ELSEWHERE.values() for name in names),
+        *"asarray astype bool broadcast_arrays can_cast clip fft linalg meshgrid".split(),
+        *["result_type", "__array_api_version__"],
     ]
 )
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The functions above are made in a loop, which type checkers cannot see."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as _np
 
 from sweepgrad.numpy.results import wrapped
@@ -16,3 +18,8 @@ for _name in _NAMES:
     globals()[_name] = wrapped(getattr(_np.linalg, _name), _name)
 
 __all__ = sorted(_NAMES)  # noqa: PLE0605  # a list
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The functions above are made in a loop, which type checkers cannot see."""
