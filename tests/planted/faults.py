@@ -123,7 +123,12 @@ def holder_looks_before_it_counts():
         stack = [(node, node() is not None)]
         while stack:
             node, alive = stack.pop()
-            if node.children or alive or self.nodes.pop(node.id, None) is None:
+            if node.children or alive:
+                continue
+            found = []
+            self._settle_arrivals(garbage, found)
+            stack += [(child, child() is not None) for child in found]
+            if node.children or self.nodes.pop(node.id, None) is None:
                 continue
             garbage.append(node)
             node.claim = FREED
@@ -186,14 +191,13 @@ def rule_looked_at_twice():
 
 
 def count_outside_the_lock():
-    """The parent's count of children is read before its lock is taken and stored after."""
+    """Who records a child counts it at its parent at once, without the graph's lock."""
     shipped = register.register_one
 
     def register_one(handle, parent, *rest):
-        before = parent.children
         node = shipped(handle, parent, *rest)
         if parent.graph is not None:
-            parent.children = before + 1
+            find(parent).count_arrivals([])
         return node
 
     return replaced(shipped, register_one)

@@ -8,8 +8,7 @@ import weakref
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from faults import patched, replaced
-
+from planted.faults import patched, replaced
 from sweepgrad.explore import watching
 from sweepgrad.graph import (
     GraphRuntime,

@@ -1,20 +1,25 @@
-"""The level *explorer*: random schedules of a fixed set of scenarios.
+"""The levels *explorer, random* and *explorer, exhaustive*, on one set of scenarios.
 
-Every scenario in turn, in an order that the seed decides, a few schedules at a time,
-by random walk and by PCT in alternation, until a schedule fails or the budget is spent.
+By chance: every scenario in turn, in an order that the seed decides, a few schedules at a
+time, by random walk and by PCT in alternation, until a schedule fails or the budget is spent.
+Exhaustively: one scenario after the other, in the order in which they are stated, depth first
+with at most two preemptions.
 """
 
 import random
 
-from scenarios import workload
-
+from planted.scenarios import workload
 from sweepgrad.explore import PCT, RandomWalk, explore
 
 #: Schedules of one scenario before the next one has its turn, and turns.
-AT_ONCE = 20
-ROUNDS = 12
+AT_ONCE = 6
+ROUNDS = 24
+#: Of a scenario with forks, since a fork costs as much as some ten schedules.
+FORKS_AT_ONCE = 1
 #: Of PCT: three changes of priority.
 DEPTH = 4
+#: Of the exhaustive search: schedules of one scenario at most.
+AT_MOST = 600
 
 
 class Scattered:
@@ -49,14 +54,14 @@ class Scattered:
 
 
 class Priorities(Scattered, PCT):
-    def __init__(self, depth, seed, length):
-        super().__init__(depth, AT_ONCE, seed)
+    def __init__(self, depth, runs, seed, length):
+        super().__init__(depth, runs, seed)
         self.length = self.steps = length
 
 
 class Walk(Scattered, RandomWalk):
-    def __init__(self, seed, length):
-        super().__init__(AT_ONCE, seed)
+    def __init__(self, runs, seed, length):
+        super().__init__(runs, seed)
         self.length = length
 
 
@@ -71,10 +76,26 @@ def run(seed):
         for scenario in scenarios:
             number = chance.randrange(2**32)
             length = lengths[scenario]
-            policy = Priorities(DEPTH, number, length) if turn % 2 else Walk(number, length)
+            forks = scenario.__name__.startswith("forked")
+            runs = FORKS_AT_ONCE if forks else AT_ONCE
+            if turn % 2:
+                policy = Priorities(DEPTH, runs, number, length)
+            else:
+                policy = Walk(runs, number, length)
             report = explore(scenario, policy=policy, raises=False)
             lengths[scenario] = policy.length
             done += report.schedules
             if report.failure is not None:
                 return report.failure.kind, done
+    return None, done
+
+
+def run_exhaustively(seed):
+    """What the search shows, which is the same for every seed."""
+    done = 0
+    for scenario in workload():
+        report = explore(scenario, schedules=AT_MOST, raises=False)
+        done += report.schedules + report.pruned
+        if report.failure is not None:
+            return report.failure.kind, done
     return None, done

@@ -1,9 +1,9 @@
 """The explorer finds each planted fault, says what kind it is, and finds nothing in its absence."""
 
 import pytest
-from catalogue import FAULTS
-from scenarios import SHOWN_BY
 
+from planted.catalogue import FAULTS
+from planted.scenarios import SHOWN_BY
 from sweepgrad.explore import explore, replay
 
 #: Schedules of the shipped code, which other tests run to the end.  A fork costs as much as a
@@ -16,6 +16,13 @@ def test_every_planted_fault_has_a_scenario():
     assert SHOWN_BY.keys() == FAULTS.keys()
 
 
+def tried(report):
+    """What was run, and what came of it."""
+    found = report.failure
+    seen = "nothing wrong" if found is None else f"{found.kind}, token {found.token}"
+    return f"{report.scenario}, {report.schedules} schedules, {report.pruned} equal: {seen}"
+
+
 @pytest.mark.parametrize("name", SHOWN_BY)
 def test_the_fault_is_found_and_its_token_replays(name):
     make, kind, words = SHOWN_BY[name]
@@ -24,6 +31,7 @@ def test_the_fault_is_found_and_its_token_replays(name):
     with FAULTS[name]():
         report = explore(scenario, raises=False)
 
+        print(f"\n{name} planted: {tried(report)}")
         assert report.failure is not None, f"missed:\n{report}"
         assert (report.failure.kind, words in report.failure.message) == (kind, True), report
         again = replay(scenario, report.failure.token, raises=False)
@@ -36,4 +44,5 @@ def test_the_shipped_code_passes_where_the_fault_is_found(name):
 
     report = explore(scenario, schedules=FORKS.get(name, AT_MOST))
 
+    print(f"\nnothing planted: {tried(report)}")
     assert report.schedules >= 2

@@ -71,7 +71,7 @@ def run_machine(
         machine: ``threads`` or ``explorer``.
         seed: of what Hypothesis draws.
         budget: seconds; the start of the child does not count.
-        fault: a name in ``planted.faults.FAULTS``, or None for the shipped code.
+        fault: a name in ``planted.catalogue.FAULTS``, or None for the shipped code.
         check_order: with the checked locks, so that a wrong order is a finding as such;
             without them it shows only where it hangs.
         shrink: make what was found small, which takes its own time.
@@ -126,9 +126,9 @@ def _machine(name: str) -> Any:
 def _planted(fault: str | None) -> Any:
     if fault is None:
         return nullcontext()
-    from planted.faults import FAULTS
+    from planted.catalogue import planted
 
-    return FAULTS[fault]()
+    return planted(fault)
 
 
 def _until_enough(machine: Any, number: int, watch: Watch) -> None:

@@ -215,10 +215,10 @@ class OrderChecker:
         raise LockOrderError(message)
 
     def after_taken(self, lock: RankedLock, held: list[Held]) -> None:
-        """Count ``lock`` and remember the edge from the innermost lock held."""
+        """Count ``lock``, the last one held, and remember the edge from the one before it."""
         self.taken[lock.rank] = self.taken.get(lock.rank, 0) + 1
-        if held:
-            outer = held[-1]
+        if len(held) > 1:
+            outer = held[-2]
             edge = self.edges.get((outer.lock.rank, lock.rank))
             if edge is None:
                 edge = Edge(outer.lock.rank, lock.rank, outer.stack, capture_stack())
@@ -269,6 +269,9 @@ class RankedLock:
         if blocking:
             ORDER.before_wait(self, state)
         taken: list[bool] = []
+        # Made before the lock is taken: a collection that starts between taking and noting
+        # would run a finalizer whose wait for this very lock nobody could see.
+        entry = Held(self, capture_stack())
         try:
             # One C call takes the lock and notes it, so that an interrupt cannot fall
             # between the two.
@@ -279,10 +282,9 @@ class RankedLock:
                 self._wait(taken, timeout)
                 if not taken[-1]:
                     return False
+            state.held.append(entry)
+            self.holder = (get_ident(), entry.stack)
             ORDER.after_taken(self, state.held)
-            stack = capture_stack()
-            state.held.append(Held(self, stack))
-            self.holder = (get_ident(), stack)
         except BaseException:
             if any(taken):
                 self.release()
