@@ -110,7 +110,7 @@ class Watcher:
         print("HANG: no progress within the limit; stacks of every thread:", file=sys.stderr)
         if hasattr(signal, "SIGUSR1"):
             child.send_signal(signal.SIGUSR1)
-            time.sleep(1.0)
+            time.sleep(3.0)  # it writes them itself, and a busy machine lets it wait
         child.kill()
         child.wait(10.0)
 
