@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from opinfo_table import TABLE, NotOfferedError, held
+from opinfo_adapters import NotOfferedError
+from opinfo_table import TABLE, held
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree
 
