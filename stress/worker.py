@@ -102,7 +102,12 @@ class Run:
     def report_until_finished(self) -> None:
         """The reporter thread.  Shows who waits for whom once a worker stops progressing."""
         shown = False
+        parent = os.getppid()
+        if os.environ.get("STRESS_SAY_STARTED"):
+            print("started", file=sys.stderr, flush=True)
         while not self.finished.wait(BEAT_SECONDS):
+            if os.getppid() != parent:
+                os._exit(3)  # the watcher was killed: nobody would end a hang
             beat = self.beat()
             print(json.dumps(beat), flush=True)
             if beat["stalled"] and not shown:

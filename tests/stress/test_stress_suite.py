@@ -96,6 +96,24 @@ def test_a_wrong_result_fails_the_run(tmp_path):
     assert "updates of 1 left the parameter at" in done.stderr
 
 
+def test_the_worker_ends_when_its_watcher_is_killed():
+    """Or it would run on for its whole time, and a hang in it for ever."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "stress", "--profile", "churn", "--seconds", "40"],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "STRESS_SAY_STARTED": "1"},
+    ) as watcher:
+        started = watcher.stderr.readline()  # the worker's: it holds this pipe as well
+        watcher.kill()
+        killed = time.monotonic()
+        watcher.stderr.read()  # ends when the worker does
+
+    assert started == b"started\n"
+    assert time.monotonic() - killed < 15
+
+
 def test_bad_arguments_are_refused():
     done, _ = stress("--threads", "0")
 
