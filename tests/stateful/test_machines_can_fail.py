@@ -80,7 +80,8 @@ def test_a_run_in_which_nothing_overlapped_is_a_finding():
 @pytest.mark.parametrize(
     ("fault", "kind"),
     [
-        ("count_outside_the_lock", "invariant"),
+        # Two threads that count at once: one finds the queue empty, or a count comes out wrong.
+        ("count_outside_the_lock", "exception or invariant"),
         pytest.param("finalizer_waits_for_the_lock", "hang", marks=pytest.mark.slow),
         pytest.param("claim_in_two_steps", "exception", marks=pytest.mark.slow),
     ],
@@ -90,7 +91,7 @@ def test_real_threads_find_a_planted_fault(fault, kind):
     finding = threads_machine(seed=1, budget=60, fault=fault)
 
     assert finding is not None
-    assert finding.kind == kind
+    assert finding.kind in kind.split(" or ")
     assert "while running" in finding.message
     assert ("most recent call first" in finding.message) == (kind == "hang")
 
@@ -102,7 +103,7 @@ if not FREE_THREADED:  # no greenlet there
         finding = explorer_machine(seed=1, budget=60, fault="count_outside_the_lock")
 
         assert finding is not None
-        assert finding.kind == "invariant"
+        assert finding.kind == "exception"
         assert re.search(r"token: s1-\S+", finding.message)
         assert "scenario_of([Step(" in finding.message
 
@@ -114,5 +115,5 @@ if not FREE_THREADED:  # no greenlet there
 
         program = run.finding.message.partition("while running")[2]
         steps = re.findall(r"Step\('([^']*)'", program)
-        assert run.finding.kind == "invariant"
+        assert run.finding.kind == "exception"
         assert len(steps) <= 8, program

@@ -7,7 +7,7 @@ import pytest
 
 from support.threads import run_threads
 from sweepgrad.data import load_digits
-from sweepgrad.sync import Barrier, current_thread, enumerate_threads
+from sweepgrad.sync import Barrier, Event, current_thread, enumerate_threads
 from sweepgrad.train import MODES, Control, Settings, train
 from sweepgrad.train import modes as mode_module
 from sweepgrad.train.modes import BY_NAME
@@ -55,15 +55,26 @@ def test_hogwild_learns_on_the_schedule_with_the_oldest_gradients(threads):
     8 at 0.08; it came up in a run of free threads as 0.93.
     """
     mode = build(mode="hogwild", threads=threads)
-    round_, gradients = Barrier(threads), mode._gradients
+    round_, gradients, step = Barrier(threads), mode._gradients, mode.optimizers[0].step
+    turns = [Event() for _ in range(threads)]
+    turns[0].set()
+    whose = []
 
-    def in_rounds(*args):
+    def in_rounds(index, *args):
         round_.wait()
-        found = gradients(*args)
+        found = gradients(index, *args)
         round_.wait()
+        assert turns[index].wait(20)  # the steps come in the order of the threads
+        whose.append(index)
         return found
 
-    mode._gradients = in_rounds
+    def step_and_pass_on(found):
+        step(found)
+        index = whose.pop()
+        turns[index].clear()
+        turns[(index + 1) % threads].set()
+
+    mode._gradients, mode.optimizers[0].step = in_rounds, step_and_pass_on
     run_threads([functools.partial(mode.body, i) for i in range(threads)], timeout=30)
 
     assert not mode.control.errors

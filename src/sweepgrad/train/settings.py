@@ -78,7 +78,7 @@ class Settings:
             return self.learning_rate
         if self.optimizer == "adam":
             return 2e-3
-        return 0.1 if self.momentum else 0.4
+        return 0.1 if self.momentum else 0.3
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
