@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 from planted.faults import patched, replaced
-from sweepgrad.explore import watching
 from sweepgrad.graph import (
     GraphRuntime,
     engine,
@@ -119,6 +118,8 @@ def inputs_let_go_before_recording():
     A handle that nothing but the call holds counts as dead from the moment the call
     begins to record; a sweep in between takes the operand.
     """
+    from sweepgrad.explore import watching  # not on a build without greenlet
+
     shipped, let_go, holders = register.register_one, set(), _holders_of_a_temporary()
     look = watching._look_at_handle
 

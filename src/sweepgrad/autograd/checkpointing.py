@@ -162,7 +162,8 @@ class _Region:
         keys = [key for key, value in given.items() if _is_tracked(value)]
         values: list[Tensor] = [given[key] for key in keys]
         nodes: list[Node] = [value._node for value in values if value._node is not None]
-        arrays = [value._array for value in values]
+        looked = {id(value): value._array for value in values}  # one look: see declare.binary
+        arrays = [looked[id(value)] for value in values]
         self.arguments = {
             key: copy.deepcopy(value) if isinstance(value, _GENERATORS) else value
             for key, value in given.items()

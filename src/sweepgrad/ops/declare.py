@@ -285,7 +285,9 @@ def binary(  # noqa: PLR0915  # the recording path in one piece: a call costs as
                 scalar = True
             else:
                 a = operand(x) if kind is not complex else weak(x, y)
-        if type(y) is Tensor:
+        if y is x:
+            b, other = a, one  # one look, or another thread's update could come between two
+        elif type(y) is Tensor:
             b, other = y._array, y._node
         else:
             other = None

@@ -134,7 +134,8 @@ def _parse(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], st
 
 
 def _apply(tensors: list[Any], inputs: tuple[str, ...], output: str, optimize: Any) -> Tensor:
-    arrays = [t._array if type(t) is Tensor else operand(t) for t in tensors]
+    looked = {id(t): t._array for t in tensors if type(t) is Tensor}  # one: see declare.binary
+    arrays = [looked[id(t)] if type(t) is Tensor else operand(t) for t in tensors]
     try:
         out = np.asarray(np.einsum(_spell(inputs, output), *arrays, optimize=optimize))
     except ValueError as error:

@@ -97,7 +97,8 @@ def linear(x: Any, weight: Any, bias: Any) -> Tensor:
     """
     if type(weight) is not Tensor or type(bias) is not Tensor or type(x) is not Tensor:
         return _general(x, weight, bias)
-    a, b, c = x._array, weight._array, bias._array
+    a, c = x._array, bias._array
+    b = a if weight is x else weight._array  # one look: see declare.binary
     one, other, third = x._node, weight._node, bias._node
     if (
         other is None

@@ -99,7 +99,9 @@ def matmul(x: Any, y: Any) -> Tensor:
         a, one = x._array, x._node
     else:
         a, one = operand(x), None
-    if type(y) is Tensor:
+    if y is x:
+        b, other = a, one  # one look: see declare.binary
+    elif type(y) is Tensor:
         b, other = y._array, y._node
     else:
         b, other = operand(y), None

@@ -110,6 +110,9 @@ def primitive(
             value = values[position]
             if type(value) is Tensor:
                 values[position] = value._array
+                for earlier in range(position):
+                    if arguments[earlier] is value:  # one look: see declare.binary
+                        values[position] = values[earlier]
                 if value._node is not None:
                     parents.append(value._node)
                     tracked.append(key)
@@ -288,9 +291,10 @@ def variadic(
         arrays: list[NDArray[Any]] = []
         parents: list[Node] = []
         which: list[int] = []
+        looked: dict[int, NDArray[Any]] = {}
         for index, t in enumerate(tensors):
             if type(t) is Tensor:
-                arrays.append(t._array)
+                arrays.append(looked.setdefault(id(t), t._array))  # one counts: see declare.binary
                 if t._node is not None:
                     parents.append(t._node)
                     which.append(index)
