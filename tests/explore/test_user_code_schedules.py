@@ -4,7 +4,7 @@ import pytest
 
 import sweepgrad as sg
 from support.ruled import with_rule
-from sweepgrad.explore import explore, yield_point
+from sweepgrad.explore import RandomWalk, explore, yield_point
 
 
 class ProductAndSum(sg.Function):
@@ -161,3 +161,25 @@ def test_user_code_is_right_under_every_schedule_of_two_preemptions(scenario):
     report = explore(scenario, preemptions=2)
 
     assert report.exhausted
+
+
+def test_a_region_is_no_older_than_its_nodes_in_any_schedule():
+    """The ids of an exploration are its own: what compares ids takes both from one counter.
+
+    Where the start of a region was numbered by the counter of the process, the inside of
+    the region seemed to come from outside once that counter was ahead.
+    """
+
+    def scenario(m):
+        w, found = leaf(3.0), []
+
+        def train():
+            x = leaf(2.0)
+            y = sg.checkpoint(lambda h: h * w * 1.0, x)
+            found.append(float(y.backward([1.0])[x][0]))
+
+        m.spawn(train, name="one")
+        m.spawn(train, name="other")
+        m.check(lambda: _expect(found, [3.0, 3.0]))
+
+    explore(scenario, policy=RandomWalk(schedules=600, seed=1))  # four regions in each

@@ -28,7 +28,7 @@ from sweepgrad.autograd.calls import Call, Shaped, record, rule_for
 from sweepgrad.errors import CheckpointError
 from sweepgrad.gradients import alias, differentiate_region
 from sweepgrad.graph import DEFAULT, GraphRuntime, Node, is_recording
-from sweepgrad.graph.node import node_ids
+from sweepgrad.graph.node import next_id
 from sweepgrad.graph.watch import hooked
 from sweepgrad.randomness import Noting, Replaying, inside
 from sweepgrad.tensor import Tensor, from_numpy, runtime_of, untracked
@@ -191,7 +191,7 @@ class _Region:
         }
         args = [value for key, value in arguments.items() if type(key) is int]
         kwargs = {key: value for key, value in arguments.items() if type(key) is str}
-        start = next(node_ids)
+        start = next_id()
         outcome = self.function(*args, **kwargs)
         results = outcome if type(outcome) is tuple else (outcome,)
         tracked = [value for value in results if _is_tracked(value)]

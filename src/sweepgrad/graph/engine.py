@@ -29,6 +29,7 @@ from sweepgrad.graph.sweeper import sweep_with_backward
 from sweepgrad.graph.watch import WATCH, is_watched
 
 _by_level = attrgetter("level")
+_by_id = attrgetter("id")
 
 
 def backward(request: Request) -> dict[Node, Any]:
@@ -136,7 +137,7 @@ def _stop_at_targets(
 
     Under the graph's lock; what belongs to another graph is no ancestor and stays as it is.
     """
-    for node in targets:
+    for node in sorted(targets, key=_by_id):  # not in the order of their addresses
         if node.graph is not None and find(node) is graph:
             _refuse_consumed(node)
             node.claim = visited
@@ -187,7 +188,7 @@ def _refuse_consumed(node: Node) -> None:
 def _wanted(leaves: list[Node], targets: frozenset[Node] | None) -> dict[Node, Any]:
     """The wanted nodes with their handles; a leaf without a live handle is not wanted."""
     if targets is not None:
-        return {node: node() for node in targets}
+        return {node: node() for node in sorted(targets, key=_by_id)}
     return {leaf: handle for leaf in leaves if (handle := leaf()) is not None}
 
 

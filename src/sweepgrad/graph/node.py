@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 node_ids = itertools.count(1)
 
 
+def next_id() -> int:
+    """An id above those of all nodes there are.
+
+    A function, because an exploration exchanges the counter: whoever imported that would
+    compare the ids of two counters.
+    """
+    return next(node_ids)
+
+
 class Rule:
     """A declared gradient rule: what to call in backward, and what its saved values are.
 
