@@ -6,6 +6,7 @@ import pytest
 
 import sweepgrad as sg
 from sweepgrad.graph import GraphRuntime, sweeper
+from sweepgrad.graph.registry import NodeRegistry
 
 
 def chain(leaf, length):
@@ -113,3 +114,27 @@ def test_what_dies_without_its_finalizer_is_found_by_a_full_sweep_alone():
 
 def test_the_default_cleanup_takes_full_as_well():
     assert sg.graph_cleanup(full=True).deferred is False
+
+
+def test_a_child_that_comes_too_late_is_added_up_before_it_is_forgotten(monkeypatch):
+    """Or a report from another thread, in between, would see one tip less than there is.
+
+    The state machine on real threads found it on a build without a GIL: -1 tips.
+    """
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    trunk = leaf * 2.0
+    (trunk * 3.0).backward([1.0])
+    seen = []
+    shipped = NodeRegistry._forget_unavailable
+
+    def looked_at(registry, *rest):
+        seen.append((registry.tips, registry.saved_bytes))
+        return shipped(registry, *rest)
+
+    monkeypatch.setattr(NodeRegistry, "_forget_unavailable", looked_at)
+    late = trunk * trunk
+
+    assert seen == [(1, late._node.nbytes)]
+    report = runtime.memory_report()
+    assert (report.tips, report.saved_bytes, report.nodes) == (0, 0, 0)

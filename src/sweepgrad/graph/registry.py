@@ -84,6 +84,10 @@ class NodeRegistry:
                 elif parent.graph is not None:
                     unavailable = True
             if unavailable:
+                # First, or a report would see a node leave that was never added: -1 tips.
+                self.tips += tips
+                self.saved_bytes += nbytes
+                tips = nbytes = 0
                 self._forget_unavailable(node, garbage, childless)
             arrivals.popleft()
         self.tips += tips
