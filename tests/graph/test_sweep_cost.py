@@ -7,6 +7,7 @@ import pytest
 import sweepgrad as sg
 from sweepgrad.graph import GraphRuntime, sweeper
 from sweepgrad.graph.registry import NodeRegistry
+from sweepgrad.graph.section import enter
 
 
 def chain(leaf, length):
@@ -138,3 +139,25 @@ def test_a_child_that_comes_too_late_is_added_up_before_it_is_forgotten(monkeypa
     assert seen == [(1, late._node.nbytes)]
     report = runtime.memory_report()
     assert (report.tips, report.saved_bytes, report.nodes) == (0, 0, 0)
+
+
+def test_a_sweep_in_pieces_leaves_what_claims_pay_after_a_sweep_that_came_between():
+    """1. A full sweep begins, paid by 5 claimed nodes.  2. A backward claims 2 and sweeps.
+    3. Another claims 5.  4. The full sweep ends: the graph must be looked at again.
+    """
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    tip = chain(leaf, 6)
+    runtime.memory_report()
+    graph = tip._node.graph
+
+    def steps(graph, garbage):
+        graph.credit = 5
+        _, paid, _, _ = sweeper._begin(graph, garbage, False)
+        sweeper.sweep_with_backward(graph, garbage, 2)
+        assert graph.credit == graph.spent
+        sweeper.sweep_with_backward(graph, garbage, 5)
+        sweeper._sweep_piece(graph, garbage, [], paid)
+        return graph.credit - graph.spent
+
+    assert enter(graph, "a test", steps) == 5

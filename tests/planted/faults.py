@@ -262,7 +262,7 @@ def sweep_pays_for_later_claims():
     def sweep_piece(graph, garbage, piece, paid):
         found = shipped(graph, garbage, piece, paid)
         if paid:
-            graph.credit = 0
+            graph.spent = graph.credit
         return found
 
     return patched(sweeper, "_sweep_piece", sweep_piece)

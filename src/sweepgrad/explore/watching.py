@@ -45,8 +45,9 @@ from sweepgrad.tensor import Tensor
     _EXPECTING,
     _CLAIM,
     _CREDIT,
+    _SPENT,
     _OTHER,
-) = range(1, 14)
+) = range(1, 15)
 
 #: The fields that are read or written without a lock: (class, field, slot).
 FIELDS: tuple[tuple[type, str, int], ...] = (
@@ -60,6 +61,7 @@ FIELDS: tuple[tuple[type, str, int], ...] = (
     (Node, "claim", _CLAIM),
     (Graph, "forward", _FORWARD),
     (Graph, "credit", _CREDIT),
+    (Graph, "spent", _SPENT),
 )
 
 #: Further fields for ``deep=True``: protected by locks, unless a lock is missing.

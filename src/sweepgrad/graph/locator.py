@@ -41,6 +41,7 @@ class Graph(NodeRegistry):
         "lock",
         "runtime",
         "serial",
+        "spent",
         "threads",
     )
 
@@ -57,9 +58,11 @@ class Graph(NodeRegistry):
     #: The graph being merged into this one; not None only inside a merge, or after
     #: one that was interrupted and that the next holder of the lock completes.
     absorbing: Graph | None
-    #: Nodes claimed since the last sweep of this graph: what pays for the next one.  While
-    #: it is zero there is no unavailable node here.  Lowered only after the sweep it pays.
+    #: Nodes ever claimed here, and how many of them a sweep has answered for.  What is between
+    #: pays for the next sweep; while nothing is, no node here is unavailable.  Both only
+    #: rise: of two sweeps that overlap, none takes what the other was paid for.
     credit: int
+    spent: int
     runtime: GraphRuntime
     #: The runtime's thread states, here because registering needs them at once.
     threads: Any
@@ -78,6 +81,7 @@ class Graph(NodeRegistry):
         self.forward = None
         self.absorbing = None
         self.credit = 0
+        self.spent = 0
         self.runtime = runtime
         self.threads = primitives.threads
 
@@ -140,7 +144,8 @@ class Graph(NodeRegistry):
                 node.graph = self
             other.nodes = {}
             move_arrivals(other, self)
-            self.credit += other.credit
+            self.credit += other.credit  # first: cut off here, the graph is swept once too often
+            self.spent += other.spent
             move_drops(other, self)
             other.tips = 0
             other.saved_bytes = 0

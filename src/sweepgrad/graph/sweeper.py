@@ -10,15 +10,17 @@ graph reads and writes nothing of another.
 
 Note [Sweep].  A full sweep costs what is freed, not what is alive.  Only a claim
 makes nodes unavailable, and it raises ``Graph.credit``, so a graph whose credit is
-zero is passed over with one look.  A graph that has credit is looked at in pieces,
+spent is passed over with one look.  A graph that has some left is looked at in pieces,
 its lock released in between:
 
     S1  under the lock: ``snapshot`` is the list of its nodes, ``paid`` its credit
     S2  under the lock, again for each piece: what is unavailable or dead of it goes
-    S3  with the last piece ``paid`` is taken from the credit
+    S3  with the last piece ``spent`` is raised to ``paid``
 
-*A claim between two pieces* raises the credit, and S3 leaves that part of it: the next
-sweep looks again.  *A merge between two pieces* brings its credit along; the nodes
+*A claim between two pieces* raises the credit above ``paid``: the next sweep looks
+again.  *A sweep that comes with such a claim* raises ``spent`` further, and S3 leaves it.
+(With one count, lowered by both, S3 would take what later claims have paid.)
+*A merge between two pieces* brings its credit along; the nodes
 of the snapshot are found in the survivor.  *A node recorded between two pieces* is not in
 the snapshot; if its parent is found unavailable, it goes when it is counted.
 
@@ -118,7 +120,7 @@ class Sweeper:
         for graph in list_graphs(runtime.locator, runtime.primitives.threads.state):
             freed = 0
             # Dirty: an interrupted holder left work, or another thread is at work.
-            if full or graph.credit or graph.dirty or graph.drops:
+            if full or graph.credit != graph.spent or graph.dirty or graph.drops:
                 freed, saved = _sweep_graph(graph, full)
                 bytes_freed += saved
             left = graph.size()
@@ -167,7 +169,7 @@ def _sweep_piece(graph: Graph, garbage: list[Any], piece: list[Node], paid: int)
     """S2, and S3 with the last piece."""
     start = len(garbage)
     graph.sweep(garbage, piece)
-    graph.credit -= paid
+    graph.spent = max(graph.spent, paid)
     nodes, saved = _freed(garbage, start)
     garbage.append(piece)
     return nodes, saved
@@ -193,6 +195,6 @@ def sweep_with_backward(graph: Graph, garbage: list[Any], claimed: int) -> None:
     """
     left = len(graph.nodes)
     graph.credit += claimed
-    if left and graph.credit >= left:
+    if left and graph.credit - graph.spent >= left:
         graph.sweep(garbage)
-        graph.credit = 0
+        graph.spent = graph.credit
