@@ -254,7 +254,7 @@ class Job:
         def run(hands: Hands) -> None:
             report = runtime.memory_report()
             assert 0 <= report.nodes <= most(), f"{report}, but {most()} nodes were ever made"
-            assert 0 <= report.tips <= most()
+            assert 0 <= report.tips <= most(), f"{report}, but {most()} nodes were ever made"
 
         self._do(run)
 

@@ -97,7 +97,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("drop a handle", "GRAPH, tried and never waited for", False, False),
     Operation("register an operation", "none", False, False),
     Operation(
-        "register after a retaining backward or a merge, or with more than two operands",
+        "register after a retaining backward or a merge, or with three or more operands, "
+        "two of them no leaves",
         "GRAPH",
         True,
         False,

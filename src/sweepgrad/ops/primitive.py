@@ -109,10 +109,7 @@ def primitive(
         for position, key in operands:
             value = values[position]
             if type(value) is Tensor:
-                values[position] = value._array
-                for earlier in range(position):
-                    if arguments[earlier] is value:  # one look: see declare.binary
-                        values[position] = values[earlier]
+                values[position] = _looked_at(value, position, arguments, values)
                 if value._node is not None:
                     parents.append(value._node)
                     tracked.append(key)
@@ -139,6 +136,20 @@ def primitive(
 
     apply.__name__ = apply.__qualname__ = name
     return apply
+
+
+def _looked_at(
+    tensor: Tensor, position: int, arguments: Sequence[Any], values: Sequence[Any]
+) -> NDArray[Any]:
+    """The tensor's array; the one of an earlier argument if that is the same tensor.
+
+    One look at each tensor, or another thread's update could come between two.
+    """
+    for earlier in range(position):
+        if arguments[earlier] is tensor:
+            same: NDArray[Any] = values[earlier]
+            return same
+    return tensor._array
 
 
 def described(error: ValueError, name: str, operands: Sequence[Any]) -> ValueError:
