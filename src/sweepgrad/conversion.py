@@ -9,6 +9,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from sweepgrad.errors import DtypeError, ShapeError, SweepgradError
 
+#: 1 in each dtype, without axes and read-only: the seed of a backward from a loss, and for rules,
+#: as in ``ONE[ans.dtype] - ans``.  As an operand it costs half of what Python's 1 costs, which
+#: NumPy looks at and converts anew in every call.
+ONE: dict[np.dtype[Any], NDArray[Any]] = {np.dtype(kind): np.ones((), kind) for kind in "efdgFDG"}
+for _one in ONE.values():
+    _one.flags.writeable = False
+
 
 def converted(value: Any, dtype: DTypeLike | None, operation: str) -> NDArray[Any]:
     """A new array of ``value``; what NumPy cannot convert is a named error.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad import dispatch
+from sweepgrad.conversion import ONE
 from sweepgrad.errors import GradientError, NoGradientError, SweepgradError, TensorTypeError
 from sweepgrad.graph import (
     ANSWER,
@@ -62,6 +63,11 @@ class Gradients(Mapping[Tensor, Any]):
         if found is None:
             raise NoGradientError(_why_none(key))
         return found[1]
+
+    def get(self, key: object, default: Any = None) -> Any:
+        """The gradient of ``key``, or ``default`` if it got none."""
+        found = self._by_node.get(key._node) if isinstance(key, Tensor) else None  # type: ignore[arg-type]
+        return default if found is None else found[1]
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, Tensor) and key._node in self._by_node
@@ -173,7 +179,9 @@ def _seed(root: Tensor, gradient: Any, create_graph: bool) -> Any:
                 "more than one element; reduce it to a loss first (.sum(), .mean()) or pass "
                 "gradient=np.ones(shape)"
             )
-        seed: Any = np.ones(data.shape, data.dtype)
+        one: Any = ONE.get(data.dtype)
+        # What is shared may be handed on: no rule writes into a gradient, and no leaf gets it.
+        seed: Any = one if one is not None and not data.ndim else np.ones(data.shape, data.dtype)
         return untracked(seed) if create_graph else seed
     values = gradient._array if type(gradient) is Tensor else _seed_array(gradient)
     if values.shape != data.shape:
@@ -221,8 +229,7 @@ def _own(value: Any, handle: Tensor, taken: set[int], create_graph: bool) -> Any
         and value.dtype == data.dtype
         and value.shape == data.shape
         and id(value) not in taken
-        and value.flags.c_contiguous
-        and value.flags.writeable
+        and value.flags.carray  # in C order, aligned and writable
     ):
         taken.add(id(value))
         return value

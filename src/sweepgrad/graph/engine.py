@@ -48,7 +48,9 @@ def backward(request: Request) -> dict[Node, Any]:
         accumulate(gradients, node, seed)
     roots = [node for node in gradients if node.graph is not None]
     kept: dict[Node, Any] = {}
-    wanted: dict[Node, Any] = _wanted([node for node in gradients if node.graph is None], None)
+    wanted: dict[Node, Any] = {}
+    if len(roots) < len(gradients):
+        wanted = _wanted([node for node in gradients if node.graph is None], None)
     if roots:
         claim = Claim("an earlier backward has taken its gradient rule")
         try:
@@ -73,7 +75,7 @@ def backward(request: Request) -> dict[Node, Any]:
 def _one_graph(roots: list[Node]) -> Graph:
     """The graph of all roots, merged if they were in several: a claim is one step."""
     first = roots[0]
-    for root in roots[1:]:
+    for root in roots[1:] if len(roots) > 1 else ():
         if find(first) is not find(root):
             graph = find(first)
             join(graph.runtime.locator, graph.threads.state, first, root)

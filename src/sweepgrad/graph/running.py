@@ -22,7 +22,7 @@ Step = tuple[Node, Rule, tuple[Any, ...], tuple[Node, ...]]
 Lift = Callable[[Node, Rule, tuple[Any, ...], tuple[Node, ...]], tuple[Any, ...]]
 
 
-@dataclass
+@dataclass(slots=True)
 class Request:
     """What a backward is asked for.
 
@@ -51,7 +51,7 @@ class RegionRequest(Request):
     cut: ClassVar[bool] = True
 
 
-@dataclass
+@dataclass(slots=True)
 class Claimed:
     """What a claim took.
 

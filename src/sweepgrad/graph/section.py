@@ -5,7 +5,8 @@ Note [Drop].  Why the last drop into a dead graph always leads to a drain.
 A handle dies in thread D while thread H holds, or is about to take, the lock.
 
     D1  the interpreter clears the weak reference: ``node()`` is None from here on
-    D2  D reads ``node.children`` and ``node.expecting``; if either is set, D is done
+    D2  D reads ``node.children`` and ``node.expecting``; if either is set, D is done;
+        so it is if the node is consumed, and whoever consumed it has finished
     D3  D tries the lock; if it gets it, D frees the node and drains, and is done
     D4  D appends the node to ``graph.drops``
     D5  D reads ``graph.forward`` and moves the drops if it is set
@@ -134,8 +135,10 @@ def enter(graph: Graph, operation: str, action: Callable[..., Result], *args: An
     try:
         return _until_done(state, graph, action, args)
     finally:
-        discard(state)
-        leave(state, _live(graph))
+        if state.garbage:
+            discard(state)
+        if graph.drops or graph.forward is not None or state.deferred or state.sweeps_asked:
+            leave(state, _live(graph))
 
 
 def _until_done(
@@ -314,6 +317,9 @@ def on_drop(node: Node) -> None:
         graph = node.graph
         if graph is None:
             return
+        claim = node.claim
+        if claim is not None and claim.committed and not graph.dirty:
+            return  # a loss after its backward: it has left the registry with the claim
         state: ThreadState = graph.threads.state
         if state.section is not None:
             graph.drops.append(node)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweepgrad.conversion import ONE
 from sweepgrad.errors import DtypeError, SettingError
 from sweepgrad.ops.arguments import constant
 from sweepgrad.ops.declare import unary
 from sweepgrad.ops.primitive import primitive, rule_operation
-from sweepgrad.ops.rules import ONE, plain, weak
+from sweepgrad.ops.rules import plain, weak
 from sweepgrad.ops.special import erfc_of
 from sweepgrad.tensor import Tensor
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ from sweepgrad.tensor import Tensor, untracked
 # --- cross-entropy ------------------------------------------------------------------------
 
 
+#: Exponentials of at most so many bytes are kept for the rule, which then is 2 calls of NumPy
+#: shorter; larger ones are computed again, or the scores of a large vocabulary would be kept twice.
+_FEW_BYTES = 1 << 16
+
+
 def _label_loss_forward(
     x: NDArray[Any],
     places: NDArray[Any],
@@ -29,13 +35,14 @@ def _label_loss_forward(
     smooth: NDArray[Any] | None,
     careful: bool,
     reduced: bool,
-    kept: list[NDArray[Any]],
+    kept: list[NDArray[Any] | None],
 ) -> NDArray[Any]:
     """-sum_c q_c log_softmax(x)_c per row, or summed over the rows.
 
     q is ``hard`` at the row's label, whose flat index is in ``places``, plus
     ``smooth`` for every class.  x and ``smooth`` are (rows, classes).  ``kept``
-    receives what the rule needs: the peak of each row and the sum of exp(x - peak).
+    receives what the rule needs: peak and sum of exp(x - peak) of each row, and
+    the exponentials themselves where they are small (:data:`_FEW_BYTES`).
     """
     peak = np.maximum.reduce(x, axis=-1, keepdims=True, initial=-np.inf)
     if careful or not np.logical_and.reduce(np.isfinite(peak), axis=None):
@@ -52,17 +59,18 @@ def _label_losses(
     hard: NDArray[Any],
     smooth: NDArray[Any] | None,
     reduced: bool,
-    kept: list[NDArray[Any]],
+    kept: list[NDArray[Any] | None],
 ) -> NDArray[Any]:
     shifted = x - peak
-    total = np.add.reduce(np.exp(shifted), axis=-1, keepdims=True)
+    powers = np.exp(shifted)
+    total = np.add.reduce(powers, axis=-1, keepdims=True)
     logs = np.log(total)
     losses: NDArray[Any] = hard * (logs.reshape(-1) - shifted.take(places))
+    kept += (peak, total, powers if powers.nbytes <= _FEW_BYTES else None)
     if hard.ndim and not np.logical_and.reduce(hard, axis=None):
         losses = np.where(hard == 0, 0.0, losses)  # 0 * inf
     if smooth is not None:
         losses = losses + np.where(smooth == 0, 0.0, smooth * (logs - shifted)).sum(axis=-1)
-    kept += (peak, total)
     return np.add.reduce(losses) if reduced else losses
 
 
@@ -74,7 +82,7 @@ def _label_loss_rule(
     smooth: NDArray[Any] | None,
     careful: bool,
     reduced: bool,
-    kept: list[NDArray[Any]],
+    kept: list[Any],
 ) -> Any:
     """g (q_total softmax(x) - q), and an exact 0 for rows that do not count."""
     weight = hard if smooth is None else hard + np.add.reduce(smooth, axis=-1)
@@ -85,11 +93,15 @@ def _label_loss_rule(
         g = g if reduced else g.reshape((-1, 1))
         x = x if idle is None else np.where(idle, 0.0, x)
         return g * (softmax_of(x, -1) * weight.reshape((-1, 1)) - q)
-    peak, total = kept
+    peak, total, powers = kept
+    factor = (g * weight).reshape((-1, 1)) / total
     # In C order whatever x's layout is: the flat view that is written into below would
     # otherwise be a copy, and the labels would be lost.
-    result = np.exp(np.subtract(x, peak, order="C"))
-    result *= (g * weight).reshape((-1, 1)) / total  # the rule's own array: nobody else has it
+    if powers is not None:
+        result = np.multiply(powers, factor, order="C")
+    else:
+        result = np.exp(np.subtract(x, peak, order="C"))
+        result *= factor  # the rule's own array: nobody else has it
     result.reshape(-1)[places] -= g * hard
     if smooth is not None:
         result -= smooth * (g if reduced else g[:, None])
@@ -200,7 +212,8 @@ class Labels:
         self.hard = self.counts
         if weights is not None:
             self._weigh(weights, reduction)
-        self.places = np.arange(count) * classes + self.index
+        starts = _row_starts if count <= _FEW_ROWS else _row_starts.__wrapped__
+        self.places = starts(count, classes) + self.index
 
     def _weigh(self, weights: NDArray[Any], reduction: str) -> None:
         """Count each row by the weight of its class; a mean divides by the sum of the weights."""
@@ -218,6 +231,18 @@ class Labels:
     def shaped(self, loss: Tensor, reduction: str) -> Tensor:
         """A loss per row, in the labels' shape."""
         return loss if reduction != "none" or len(self.shape) == 1 else loss.reshape(self.shape)
+
+
+#: Starts of at most so many rows are remembered.
+_FEW_ROWS = 1 << 12
+
+
+@functools.lru_cache(maxsize=16)
+def _row_starts(count: int, classes: int) -> NDArray[np.intp]:
+    """Where each row starts in the flattened scores; a training loop asks for the same ones."""
+    starts = np.arange(count) * classes
+    starts.flags.writeable = False
+    return starts
 
 
 def _valid(flat: NDArray[Any], classes: int, ignore_index: int) -> NDArray[np.bool_]:

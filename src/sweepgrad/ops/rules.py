@@ -11,10 +11,6 @@ from sweepgrad.tensor import Tensor
 
 ndarray = np.ndarray
 
-#: 1 in each dtype, without axes, for rules: ``ONE[ans.dtype] - ans``.  As an operand it costs
-#: half of what Python's 1 costs, which NumPy looks at and converts anew in every call.
-ONE: dict[np.dtype[Any], NDArray[Any]] = {np.dtype(kind): np.ones((), kind) for kind in "efdgFDG"}
-
 
 def plain(value: Any) -> Any:
     """The array of a tensor; for what a rule only compares, never differentiates."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from sweepgrad.conversion import ONE
 from sweepgrad.ops.declare import binary, unary
-from sweepgrad.ops.rules import ONE, plain
+from sweepgrad.ops.rules import plain
 
 sin = unary("sin", np.sin, lambda g, x: g * np.cos(x), "``sin(x)``; dx = g cos x.")
 cos = unary("cos", np.cos, lambda g, x: -g * np.sin(x), "``cos(x)``; dx = -g sin x.")

@@ -73,4 +73,4 @@ class Adam(Optimizer):
         scale = self.learning_rate / (1.0 - beta1**steps)
         spread = np.sqrt(second / (1.0 - beta2**steps)) + self.epsilon
         change = scale * first / spread
-        parameter.update(lambda a: a - change)
+        cell.change(parameter, lambda a: a - change)

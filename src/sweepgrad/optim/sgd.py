@@ -51,11 +51,11 @@ class SGD(Optimizer):
         rate, decay = self.learning_rate, self.weight_decay
         if not cell.state:  # no momentum: the change is of the value alone, one swap does it
             if decay:
-                parameter.update(lambda a: a - rate * (gradient + decay * a))
+                cell.change(parameter, lambda a: a - rate * (gradient + decay * a))
             else:
-                parameter.update(lambda a: a - rate * gradient)
+                cell.change(parameter, lambda a: a - rate * gradient)
             return
         momentum = self.momentum
         force = gradient + decay * parameter.numpy() if decay else gradient
         (velocity,) = cell.advance(lambda state: (momentum * state[0] + force,))
-        parameter.update(lambda a: a - rate * velocity)
+        cell.change(parameter, lambda a: a - rate * velocity)
