@@ -185,6 +185,20 @@ def update_without_a_compare():
     return patched(parameters.ParameterSwap, "replace", replace)
 
 
+def shortened_during_a_merge():
+    """A node's graph is shortened to the survivor before its merge has moved the node there."""
+
+    def find(node):
+        graph = node.graph
+        if graph.forward is not None:
+            while graph.forward is not None:
+                graph = graph.forward
+            node.graph = graph
+        return graph
+
+    return replaced(locator.find, find)
+
+
 @contextmanager
 def fork_takes_the_locks_inside_out():
     """A fork takes the graphs' locks first and the directory's after them."""
@@ -226,6 +240,7 @@ FAULTS = {
         inputs_let_go_before_recording,
         hooks_made_twice,
         update_without_a_compare,
+        shortened_during_a_merge,
         fork_takes_the_locks_inside_out,
     )
 }

@@ -291,6 +291,26 @@ def recorded_counted_and_dropped(m):
     m.spawn(sg.memory_report, name="report")
 
 
+def recorded_between_two_joins(m):
+    """Two joins of the same graphs, and an operation on a node that the first one moves."""
+    w = sg.tensor([2.0], requires_grad=True)
+    large = w * 3.0
+    larger = large * 1.0
+    larger = larger * 1.0
+    small = w * 5.0
+    arrived = small * 1.0  # not counted yet
+    made = []
+    m.spawn(lambda: made.append(large + small), name="join")
+    m.spawn(lambda: made.append(larger + arrived), name="join again")
+    m.spawn(lambda: made.append(arrived * 7.0), name="operate")
+
+    def check():
+        slopes = sorted(sg.grad(made, [w], [[1.0]] * 3, retain_graph=True)[0].tolist())
+        assert slopes == [8.0 + 8.0 + 35.0]
+
+    m.check(check)
+
+
 def swept_in_pieces(m):
     """A sweep, one node a piece, while another thread's backward consumes what it has passed."""
     world = worlds.World()
@@ -403,6 +423,11 @@ SHOWN_BY = {
     ),
     "drops_moved_after_a_look": (lambda: many_drops_beside_a_join, "exception", "IndexError"),
     "deferred_taken_after_a_look": (lambda: handlers_in_a_backward, "exception", "IndexError"),
+    "shortened_during_a_merge": (
+        lambda: recorded_between_two_joins,
+        "invariant",
+        "GraphConsumedError",
+    ),
     "directory_entry_left_behind": (lambda: dropped_whole, "invariant", "graphs listed"),
     "inputs_let_go_before_recording": (lambda: temporary_beside_a_sweep, "invariant", "consumed"),
     "hooks_made_twice": (lambda: two_first_hooks, "invariant", "hooks lost"),

@@ -46,8 +46,9 @@ from sweepgrad.tensor import Tensor
     _CLAIM,
     _CREDIT,
     _SPENT,
+    _ABSORBING,
     _OTHER,
-) = range(1, 15)
+) = range(1, 16)
 
 #: The fields that are read or written without a lock: (class, field, slot).
 FIELDS: tuple[tuple[type, str, int], ...] = (
@@ -60,6 +61,7 @@ FIELDS: tuple[tuple[type, str, int], ...] = (
     (Node, "extras", _EXTRAS),
     (Node, "claim", _CLAIM),
     (Graph, "forward", _FORWARD),
+    (Graph, "absorbing", _ABSORBING),
     (Graph, "credit", _CREDIT),
     (Graph, "spent", _SPENT),
 )
@@ -71,7 +73,6 @@ DEEP: tuple[tuple[type, str, int], ...] = (
     (NodeRegistry, "tips", _OTHER),
     (NodeRegistry, "saved_bytes", _OTHER),
     (NodeRegistry, "dirty", _OTHER),
-    (Graph, "absorbing", _OTHER),
 )
 
 

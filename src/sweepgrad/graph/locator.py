@@ -203,13 +203,26 @@ def find(node: Node) -> Graph:
     at its ``forward`` again.  ``node.graph`` is shortened on the way; a racing
     merge may store a newer graph there and lose to this store, which is harmless
     because every graph ever stored leads to the survivor.
+
+    It is not shortened while the survivor is still taking over: a node that waits among
+    the arrivals of the graph merged away would seem to be the survivor's already, and
+
+    1. the merger publishes ``forward``, with the node still in the other graph's arrivals
+    2. somebody finds the survivor and shortens the node's graph
+    3. somebody records a child of the node, without a lock, in the survivor's arrivals
+    4. the merger moves the node there, behind its child
+
+    so that the child would be counted first and taken for one whose parent is consumed.
     """
     graph = node.graph
     assert graph is not None, "a leaf belongs to no graph"
     if graph.forward is not None:
         while graph.forward is not None:
             graph = graph.forward
-        node.graph = graph
+        # Merges exclude each other and an interrupted one is completed before the next, so
+        # only the last on the way may be going on; it set ``absorbing`` before ``forward``.
+        if graph.absorbing is None:
+            node.graph = graph
     return graph
 
 

@@ -32,6 +32,8 @@ before the death of its parent's handle, so no child is missed.
 *A merge* publishes ``forward`` and then moves the arrivals; R appends and then
 looks at ``forward``, so one of the two sees the other.  All moves happen under the
 survivor's lock: when R returns, the child has left the graph that was merged away.
+Until the move is over nobody may take its parent for one of the survivor's, or a
+child of it could overtake it: see ``locator.find``.
 
 *A claim* of a parent may come between R's look at it and R2.  The child is then
 unavailable, as if it had been recorded before the claim, and found so at I1; R3 sees
