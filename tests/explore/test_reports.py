@@ -1,5 +1,7 @@
 """What a report counts while other threads work."""
 
+import pytest
+
 import sweepgrad as sg
 from sweepgrad.explore import explore
 
@@ -44,3 +46,30 @@ def test_a_report_beside_a_child_that_comes_too_late_has_no_tip_less_than_none()
 
     assert explore(scenario, deep=True, preemptions=3).exhausted
     assert {(0, 0), (1, 1)} <= seen
+
+
+@pytest.mark.parametrize("reduce", [True, False])
+def test_a_report_beside_the_death_of_a_graph_meets_every_outcome_with_and_without_reduction(
+    reduce,
+):
+    """The death of a graph and the look at its weak reference are steps."""
+    seen = set()
+
+    def scenario(m):
+        trunks = [sg.tensor([2.0], requires_grad=True) * 3.0]
+        (trunks[0] * 5.0).backward([1.0])
+        reports = []
+
+        def record_and_drop():
+            trunks[0] * 7.0
+            trunks.clear()
+
+        m.spawn(record_and_drop)
+        m.spawn(lambda: reports.append(sg.memory_report()), name="report")
+
+        @m.check
+        def note():
+            seen.add((reports[0].graphs, reports[0].nodes, reports[0].tips))
+
+    assert explore(scenario, deep=True, preemptions=2, reduce=reduce).exhausted
+    assert seen == {(0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1)}

@@ -179,6 +179,55 @@ def dying(handle: Any) -> None:
             BOARD.step("drop handle of", node, node.id * 16 + _HANDLE, True, None, True)
 
 
+def _graph_dying(graph: Graph) -> None:
+    """The ``__del__`` of a graph in the model; see :func:`dying`."""
+    if BOARD.current is not None:
+        BOARD.step("death of", graph, _graph_key(graph.serial), True, None, True)
+
+
+def _graph_key(serial: int) -> int:
+    return GRAPH_KEYS + serial * 16 + _HANDLE
+
+
+class _Look:
+    """A weak reference in a copy of the directory: asking whether its graph is alive is a step."""
+
+    __slots__ = ("reference", "serial")
+
+    def __init__(self, reference: weakref.ref[Graph], serial: int) -> None:
+        self.reference = reference
+        self.serial = serial
+
+    def __call__(self) -> Graph | None:
+        BOARD.step("look at a graph of", self, _graph_key(self.serial), False)
+        return self.reference()
+
+    def __repr__(self) -> str:
+        return f"the directory: {self.serial}"
+
+
+class ModelDirectory(ModelSet):
+    """The directory of graphs: a copy is looked through in the order in which they started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._serials: dict[Any, int] = {}
+
+    def add(self, item: Any) -> None:
+        super().add(item)
+        self._serials[item] = item().serial
+
+    def discard(self, item: Any) -> None:
+        super().discard(item)
+        self._serials.pop(item, None)
+
+    def copy(self) -> Any:
+        return [
+            _Look(item, self._serials[item])
+            for item in sorted(super().copy(), key=self._serials.__getitem__)
+        ]
+
+
 @contextmanager
 def watched(deep: bool, check_order: bool) -> Iterator[None]:
     """Watch the fields, put the default runtime on the model, keep collections to events."""
@@ -200,6 +249,7 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
             setattr(kind, name, made(member, name, slot))
         _set(Tensor, "_array", ValueField(value, _member(members, "graph")))
         _set(Tensor, "__del__", dying)
+        _set(Graph, "__del__", _graph_dying)
         _set(Node, "__call__", _watched_call)
         _set(GraphRuntime, "__getattr__", _make_runtime)
         _set(fork, "NATIVE", MODEL)
@@ -213,6 +263,7 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
             setattr(kind, name, member)
         _set(Tensor, "_array", value)
         del Tensor.__del__  # type: ignore[attr-defined]
+        del Graph.__del__  # type: ignore[attr-defined]
         del Node.__call__
         del GraphRuntime.__getattr__  # type: ignore[attr-defined]
         for name, before in zip(_OF_FORK, saved_fork, strict=True):
@@ -272,7 +323,7 @@ def _make_runtime(runtime: GraphRuntime, name: str) -> Any:
     if runtime is not DEFAULT or DEFAULT.__dict__:
         raise AttributeError(name)
     GraphRuntime.__init__(runtime, MODEL, "model")
-    runtime.locator._directory = ModelSet()
+    runtime.locator._directory = ModelDirectory()
     runtime._leaves = tuple(ModelSet() for _ in runtime._leaves)
     return getattr(runtime, name)
 
