@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.cases import chain, counts, dispatch, memory, mlp, operations, sweeping, threads
+from benchmarks.cases import (
+    chain,
+    counts,
+    dispatch,
+    explorer,
+    memory,
+    mlp,
+    operations,
+    sweeping,
+    threads,
+)
 from benchmarks.plan import Plan
 from benchmarks.results import CaseResult
 
@@ -25,4 +35,5 @@ CASES: dict[str, Case] = {
     "threads": threads.two_over_one,
     "hogwild": threads.hogwild,
     "memory": memory.create_and_drop,
+    "explorer": explorer.beside_frontrun,
 }

@@ -7,6 +7,7 @@ time; the latter does not depend on what else the machine does, and favours
 frontrun, whose threads also wait for each other without using the processor.
 """
 
+import argparse
 import json
 import os
 import threading
@@ -67,10 +68,13 @@ def other(strategy, **limits):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--schedules", type=int, default=20_000, help="of the explorer")
+    schedules = parser.parse_args().schedules
     explorer(RandomWalk(500))()  # warm
     figures = {}
     for name, run in {
-        "explorer, random walk": explorer(RandomWalk(20_000, seed=1)),
+        "explorer, random walk": explorer(RandomWalk(schedules, seed=1)),
         "frontrun, random": other("random", max_attempts=200, seed=1),
         "frontrun, dpor": other("dpor", preemption_bound=None),
     }.items():
