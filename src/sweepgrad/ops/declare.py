@@ -184,13 +184,15 @@ _CODES = {"x": 1, "y": 2}
 class _Variant:
     """The rules for one choice of tracked operands of a binary operation."""
 
-    __slots__ = ("beside_scalar", "count", "pick", "plain", "rules")
+    __slots__ = ("beside_scalar", "count", "only", "pick", "plain", "rules")
 
     def __init__(self, name: str, rules: dict[str, Backward], tracked: tuple[str, ...]) -> None:
         names = [
             name_ for name_ in ("ans", "x", "y") if any(name_ in wants(rules[t]) for t in tracked)
         ]
         self.pick = _PICKS[tuple(names)]
+        #: The one operand that is saved, or None where more is, or less.
+        self.only = names[0] if names in (["x"], ["y"]) else None
         #: How many arrays are saved, and how many where the other operand is a Python scalar.
         self.count = len(names)
         self.beside_scalar = len({"ans", *tracked}.intersection(names))
@@ -309,7 +311,9 @@ def binary(  # noqa: PLR0915  # the recording path in one piece: a call costs as
             result._node = None
             return result
         variant = of_y if one is None else of_x if other is None else of_both
-        saved = variant.pick(out, a, b)
+        only = variant.only
+        # A call less where one operand of a product is tracked.
+        saved = variant.pick(out, a, b) if only is None else (b,) if only == "y" else (a,)
         if scalar:
             rule, nbytes = variant.plain, variant.beside_scalar * out.nbytes
         elif (size := out.nbytes) and a.nbytes == size == b.nbytes and a.ndim == b.ndim:
