@@ -42,6 +42,8 @@ class ThreadState:
     """What one thread is doing inside the runtime.  Touched by its own thread only."""
 
     __slots__ = (
+        "__weakref__",
+        "book",
         "deferred",
         "discarding",
         "garbage",
@@ -64,10 +66,11 @@ class ThreadState:
         self.sweeping = False
         #: Runtimes whose full sweep was asked for where it could not run.
         self.sweeps_asked: list[Any] = []
-        #: Ranked locks held, outermost first, and whether locks of one rank may be
-        #: taken in rising serial just now.  Used by the order checker alone.
+        #: Ranked locks held, outermost first, whether locks of one rank may be taken in
+        #: rising serial just now, and notes.  Used by the order checker alone.
         self.held: list[Any] = []
         self.rising = False
+        self.book: Any = None
 
 
 class _MadeAtFirstLook:

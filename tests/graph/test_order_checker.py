@@ -16,7 +16,7 @@ from sweepgrad.graph.hierarchy import (
     release_all,
     under_pair,
 )
-from sweepgrad.sync import NATIVE, NativePrimitives
+from sweepgrad.sync import NATIVE, Barrier, NativePrimitives, get_ident
 
 
 @pytest.fixture
@@ -236,6 +236,24 @@ def test_who_waits_for_whom_is_told_while_they_wait():
     assert ORDER.wait_for_graph() == "no thread waits for a lock of sweepgrad"
 
 
+def test_a_wait_within_a_wait_leaves_the_outer_one_noted():
+    """As of a finalizer that runs while its thread waits."""
+    outer, inner = lock(Rank.GRAPH, 8), lock(Rank.PARAM, 9)
+    book = ORDER.books.of(NATIVE.threads.state)
+    seen = []
+    book.wait = (get_ident(), outer, ())
+    inner.acquire()
+    try:
+        taken = []
+        inner._wait(taken, 0.01, book)
+        seen.append(taken)
+        assert [waited for waited, _ in ORDER.waiting.values()] == [outer]
+    finally:
+        book.wait = None
+        inner.release()
+    assert seen == [[False]]
+
+
 def test_addresses_of_dead_locks_that_come_back_are_no_false_alarm():
     addresses = set()
     for _ in range(1_000):
@@ -285,6 +303,40 @@ def test_rising_serials_and_three_graphs_in_a_row_are_no_false_alarm():
     for low, high in ((0, 1), (1, 2), (0, 2)):
         under_pair(locks[low], locks[high], lambda: None)
     assert ORDER.violations == []
+
+
+def test_threads_note_what_they_take_without_losing_a_count(busy_switching):
+    """Each in a book of its own; a table for all was a lock that every holder waited for."""
+    ORDER.reset()
+    times, books, over = 2_000, [], Barrier(4)
+
+    def work():
+        outer, inner = lock(Rank.GRAPH, get_ident()), lock(Rank.PARAM, get_ident())
+        for _ in range(times):
+            with outer, inner:
+                pass
+        books.append(NATIVE.threads.state.book)
+        over.wait(20)  # one that had ended would leave its book to another
+
+    run_threads([work] * 4)
+    assert len(set(map(id, books))) == 4
+    assert ORDER.taken == {Rank.GRAPH: 4 * times, Rank.PARAM: 4 * times}
+    assert {pair: edge.times for pair, edge in ORDER.edges.items()} == {
+        (Rank.GRAPH, Rank.PARAM): 4 * times
+    }
+
+
+def test_a_thread_that_ends_leaves_its_book_to_a_later_one():
+    ORDER.reset()
+
+    def work():
+        with lock(Rank.PARAM, 1):
+            pass
+        return NATIVE.threads.state.book
+
+    books = {id(run_threads([work])[0]) for _ in range(20)}
+    assert len(books) == 1
+    assert ORDER.taken == {Rank.PARAM: 20}, "what it has in it stays"
 
 
 def test_what_was_seen_is_counted_with_the_first_stacks():

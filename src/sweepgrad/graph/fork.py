@@ -91,7 +91,7 @@ def _after_in_child() -> None:
     held = _forks.get(get_ident())
     state = NATIVE.threads.state
     state.held.clear()
-    ORDER.waiting.clear()
+    ORDER.books.forget_waits()
     for runtime in live_runtimes():
         _renew(runtime)
     if held is not None and state.section is held:

@@ -24,13 +24,14 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import methodcaller
 from time import perf_counter
 from types import FrameType
 from typing import Any
 
 from sweepgrad.errors import LockOrderError
+from sweepgrad.graph.books import Book, Books, Edge, Stack
 from sweepgrad.sync import Lock, Primitives, ThreadState, get_ident
 
 
@@ -115,11 +116,6 @@ OPERATIONS: tuple[Operation, ...] = (
 )
 
 
-#: A stack as (file, line, function), innermost first; kept raw because it is taken
-#: with every lock and seldom shown.
-Stack = tuple[tuple[str, int, str], ...]
-
-
 def capture_stack(depth: int = 8) -> Stack:
     """The stack that called into this module, innermost first, at most ``depth`` frames."""
     frame: FrameType | None = sys._getframe(1)
@@ -139,47 +135,48 @@ def format_stack(stack: Stack) -> str:
     )
 
 
-@dataclass
-class Edge:
-    """Lock class ``inner`` was taken while ``outer`` was held; where, the first time."""
-
-    outer: Rank
-    inner: Rank
-    outer_stack: Stack
-    inner_stack: Stack
-    times: int = 0
-
-
-@dataclass
 class OrderChecker:
     """Remembers which lock class was taken under which, and every wrong order.
 
     Attributes:
-        edges: observed (outer, inner) pairs with both stacks of the first time.
-        taken: how often each class was taken.
+        books: what each thread has noted.
         violations: one message per wrong order seen, also when the exception
             that reported it was swallowed.
-        waiting: for each thread that waits, by identity, the lock and the stack.
-        longest_wait: seconds of the longest wait for any lock.
     """
 
-    edges: dict[tuple[Rank, Rank], Edge] = field(default_factory=dict)
-    taken: dict[Rank, int] = field(default_factory=dict)
-    violations: list[str] = field(default_factory=list)
-    waiting: dict[int, tuple[RankedLock, Stack]] = field(default_factory=dict)
-    longest_wait: float = 0.0
+    def __init__(self) -> None:
+        self.books = Books()
+        self.violations: list[str] = []
+
+    @property
+    def edges(self) -> dict[tuple[Rank, Rank], Edge]:
+        """Observed (outer, inner) pairs with both stacks of the first time."""
+        return self.books.edges()
+
+    @property
+    def taken(self) -> dict[Rank, int]:
+        """How often each class was taken."""
+        return self.books.taken()
+
+    @property
+    def waiting(self) -> dict[int, tuple[RankedLock, Stack]]:
+        """For each thread that waits, by identity, the lock and the stack."""
+        return self.books.waiting()
+
+    @property
+    def longest_wait(self) -> float:
+        """Seconds of the longest wait for any lock."""
+        return self.books.longest_wait()
 
     def reset(self) -> None:
         """Forget everything observed so far, except who is waiting now."""
-        self.edges.clear()
-        self.taken.clear()
+        self.books.forget()
         self.violations.clear()
-        self.longest_wait = 0.0
 
     def wait_for_graph(self) -> str:
         """Who waits for which lock, who holds it, and where each was taken; for hang reports."""
         lines = []
-        for thread, (lock, stack) in list(self.waiting.items()):
+        for thread, (lock, stack) in self.waiting.items():
             holder = lock.holder
             lines.append(f"thread {thread} waits for {lock!r} here:\n{format_stack(stack)}")
             if holder is not None:
@@ -215,20 +212,21 @@ class OrderChecker:
         self.violations.append(message)
         raise LockOrderError(message)
 
-    def after_taken(self, lock: RankedLock, held: list[Held]) -> None:
+    def after_taken(self, lock: RankedLock, held: list[Held], book: Book) -> None:
         """Count ``lock``, the last one held, and remember the edge from the one before it."""
-        self.taken[lock.rank] = self.taken.get(lock.rank, 0) + 1
+        book.taken[lock.rank] = book.taken.get(lock.rank, 0) + 1
         if len(held) > 1:
             outer = held[-2]
-            edge = self.edges.get((outer.lock.rank, lock.rank))
+            edge = book.edges.get((outer.lock.rank, lock.rank))
             if edge is None:
                 edge = Edge(outer.lock.rank, lock.rank, outer.stack, capture_stack())
-                self.edges[outer.lock.rank, lock.rank] = edge
+                book.edges[outer.lock.rank, lock.rank] = edge
             edge.times += 1
 
     def never_exercised(self) -> list[Rank]:
         """Lock classes that no thread has taken since the last reset."""
-        return [entry.rank for entry in HIERARCHY if entry.rank not in self.taken]
+        taken = self.taken
+        return [entry.rank for entry in HIERARCHY if entry.rank not in taken]
 
 
 @dataclass(slots=True)
@@ -273,6 +271,7 @@ class RankedLock:
         # Made before the lock is taken: a collection that starts between taking and noting
         # would run a finalizer whose wait for this very lock nobody could see.
         entry = Held(self, capture_stack())
+        book = ORDER.books.of(state)
         try:
             # One C call takes the lock and notes it, so that an interrupt cannot fall
             # between the two.
@@ -280,27 +279,27 @@ class RankedLock:
             if not taken[0]:
                 if not blocking:
                     return False
-                self._wait(taken, timeout)
+                self._wait(taken, timeout, book)
                 if not taken[-1]:
                     return False
             state.held.append(entry)
             self.holder = (get_ident(), entry.stack)
-            ORDER.after_taken(self, state.held)
+            ORDER.after_taken(self, state.held, book)
         except BaseException:
             if any(taken):
                 self.release()
             raise
         return True
 
-    def _wait(self, taken: list[bool], timeout: float) -> None:
-        me = get_ident()
+    def _wait(self, taken: list[bool], timeout: float, book: Book) -> None:
         start = perf_counter()
-        ORDER.waiting[me] = (self, capture_stack())
+        # A finalizer that runs meanwhile may have to wait too.
+        outer, book.wait = book.wait, (get_ident(), self, capture_stack())
         try:
             taken.extend(map(self._inner.acquire, (True,), (timeout,)))
         finally:
-            ORDER.waiting.pop(me, None)
-        ORDER.longest_wait = max(ORDER.longest_wait, perf_counter() - start)
+            book.wait = outer
+        book.longest_wait = max(book.longest_wait, perf_counter() - start)
 
     def release(self) -> None:
         held: list[Held] = self._threads.state.held
