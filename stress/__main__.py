@@ -127,6 +127,8 @@ def summary_line(verdict: str, summary: dict[str, Any]) -> str:
             "overlaps",
             "refused",
             "signals",
+            "forks",
+            "finalizers",
             "fewest_operations",
         )
     )

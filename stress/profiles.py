@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import sweepgrad as sg
-from stress.counters import Counters
+from stress.counters import MINE, Counters, Paced
 
 Work = Callable[[random.Random, Counters], None]
 
@@ -38,6 +38,8 @@ class Shared:
         self.pool: deque[Any] = deque(maxlen=32)
         #: Appended once per finished update of ``parameter``; append is one C call.
         self.updates: deque[int] = deque()
+        self.forks = Paced()
+        self.sweeps_in_finalizers = Paced()
 
 
 class Trainers:
@@ -131,44 +133,43 @@ class Merge:
 class Cycle:
     """A cycle that holds a tensor and whose finalizer uses tensors, for the collector to find."""
 
-    def __init__(self, tensor: Any, counters: Counters, sweeps: bool) -> None:
+    def __init__(self, tensor: Any, sweeps: Paced | None) -> None:
         self.me = self
         #: Not in every finalizer: a collection finds hundreds of cycles, and each sweep
         #: looks at the graphs of all of them.
         self.sweeps = sweeps
         self.tensor = tensor
-        self.counters = counters
 
     def __del__(self) -> None:
         try:
             leaf = sg.tensor(np.array([3.0]), requires_grad=True)
             (leaf * leaf).backward(np.ones(1))
             (self.tensor * 2.0).backward(np.ones(1))
-            if self.sweeps:
-                sg.graph_cleanup()
+            if self.sweeps is not None:
+                self.sweeps.run(sg.graph_cleanup)
         except (sg.ReentrantCallError, sg.GraphConsumedError):
-            self.counters.refused += 1
-        self.counters.step("a finalizer")
+            MINE.counters.refused += 1
+        MINE.counters.finalizers += 1
+        MINE.counters.step("a finalizer")
 
 
 class Hazards:
     """Collections, finalizers that use tensors, forks and exceptions, beside ordinary work."""
 
     def __init__(self, shared: Shared) -> None:
+        self.shared = shared
         self.trainers = Trainers(shared)
-        self.next_fork = time.monotonic()
 
     def __call__(self, rng: random.Random, counters: Counters) -> None:
         leaf = sg.tensor(np.array([3.0]), requires_grad=True)
-        Cycle(leaf * 2.0, counters, sweeps=rng.random() < 0.1)
+        Cycle(leaf * 2.0, self.shared.sweeps_in_finalizers if rng.random() < 0.1 else None)
         choice = rng.randrange(20)
         if choice == 0:
             gc.collect()
         elif choice == 1:
             self._raise_inside(leaf)
-        elif choice == 2 and time.monotonic() > self.next_fork:
-            self.next_fork = time.monotonic() + 1.0
-            self._fork(counters)
+        elif choice == 2:
+            counters.forks += self.shared.forks.run(lambda: self._fork(counters))
         self.trainers(rng, counters)
         counters.step("hazards", operations=1)
 

@@ -25,13 +25,13 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 import sweepgrad as sg
-from stress.counters import Counters, Overlap
+from stress import signals
+from stress.counters import MINE, Counters, Overlap
 from stress.profiles import PROFILES, Shared, Work, WrongResultError, check
 from sweepgrad.graph import DEFAULT, ORDER
 from sweepgrad.sync import Event, Thread
 
 BEAT_SECONDS = 0.25
-SIGNAL_SECONDS = 0.005
 
 
 def resident_bytes() -> int:
@@ -54,6 +54,8 @@ class Run:
         self.finished = Event()
         self.overlap = Overlap()
         self.counters = [Counters() for _ in range(arguments.threads)]
+        self.main_counters = MINE.counters = Counters()
+        self.hazards = arguments.profile in ("hazards", "all")
         self.failures: list[str] = []
         self.shared = Shared()
         self.peak = resident_bytes()
@@ -64,7 +66,7 @@ class Run:
         rng = random.Random(self.arguments.seed * 1_000_003 + worker)
         names = list(PROFILES) if self.arguments.profile == "all" else [self.arguments.profile]
         works: list[Work] = [PROFILES[name](self.shared) for name in names]
-        counters = self.counters[worker]
+        counters = MINE.counters = self.counters[worker]
         try:
             while not self.stop.is_set():
                 piece = rng.choice(works)
@@ -125,12 +127,12 @@ class Run:
             leaf = sg.tensor(np.array([3.0]), requires_grad=True)
             check((leaf * leaf).backward(np.ones(1))[leaf], [6.0], "gradient in a signal handler")
         except sg.ReentrantCallError:
-            self.counters[0].refused += 1
+            self.main_counters.refused += 1
         finally:
             # Armed again when done: on a slow machine a periodic timer would interrupt its
             # own handler without end, inside whatever lock the main thread holds.
             if not self.stop.is_set():
-                signal.setitimer(signal.ITIMER_REAL, SIGNAL_SECONDS)
+                signals.arm()
 
     def run(self) -> None:
         """Start the workers, wait, stop them, check what is left."""
@@ -139,21 +141,17 @@ class Run:
             for worker in range(self.arguments.threads)
         ]
         reporter = Thread(target=self.report_until_finished, name="reporter", daemon=True)
-        hazards = self.arguments.profile in ("hazards", "all") and hasattr(signal, "setitimer")
-        if hazards:
-            signal.signal(signal.SIGALRM, self.on_timer)
-            signal.setitimer(signal.ITIMER_REAL, SIGNAL_SECONDS)
+        timer = self.hazards and signals.start(self.on_timer)
         for thread in [*threads, reporter]:
             thread.start()
         end = time.monotonic() + self.arguments.seconds
         rng = random.Random(self.arguments.seed)
         main_work = PROFILES["churn"](self.shared)
-        main_counters = Counters()
         while time.monotonic() < end and not self.stop.is_set():
-            main_work(rng, main_counters)
+            main_work(rng, self.main_counters)
         self.stop.set()
-        if hazards:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        if timer:
+            signals.arm(0.0)
         for thread in threads:
             thread.join()  # the watcher ends the process if this hangs
         self.finished.set()
@@ -169,6 +167,8 @@ def finish(run: Run, start_rss: int) -> dict[str, Any]:
         failures.append("no two pieces of work ever overlapped: the run tested nothing")
     if not all(c.operations for c in run.counters):
         failures.append("a worker never made a step: it starved")
+    if run.hazards and not run.signals and hasattr(signal, "setitimer"):
+        failures.append("no signal was ever handled")
     if ORDER.violations:
         failures.append("wrong lock orders:\n" + "\n".join(ORDER.violations[:3]))
     main_counts = {
@@ -177,8 +177,10 @@ def finish(run: Run, start_rss: int) -> dict[str, Any]:
         "merges": DEFAULT.locator.merges,
         "sweeps": DEFAULT.sweeper.sweeps,
         "overlaps": overlaps,
-        "refused": sum(c.refused for c in run.counters),
+        "refused": sum(c.refused for c in [*run.counters, run.main_counters]),
         "signals": run.signals,
+        "forks": sum(c.forks for c in run.counters),
+        "finalizers": sum(c.finalizers for c in [*run.counters, run.main_counters]),
         "fewest_operations": min(c.operations for c in run.counters),
         "longest_pause": round(max(c.pause for c in run.counters), 4),
         "longest_lock_wait": round(ORDER.longest_wait, 4),

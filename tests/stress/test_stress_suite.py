@@ -41,6 +41,8 @@ def test_each_profile_passes_and_prints_the_fixed_line(profile, tmp_path):
     summary = json.loads(figures.read_text())["summary"]
     assert summary["operations"] > 0
     assert summary["overlaps"] > 0
+    if profile == "hazards":
+        assert min(summary[event] for event in ("signals", "forks", "finalizers")) > 0
     assert "<svg" in page.read_text()
 
 
@@ -119,3 +121,56 @@ def test_bad_arguments_are_refused():
 
     assert done.returncode == 2
     assert "--threads must be at least 1" in done.stderr
+
+
+def in_child(program):
+    """Run a program that may import the suite."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=55,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
+        check=False,
+    )
+
+
+def test_a_finalizer_is_progress_of_the_thread_that_runs_it():
+    """A collection runs those of all threads; its own thread would look stalled for minutes."""
+    done = in_child(
+        "import gc, threading\n"
+        "import sweepgrad as sg\n"
+        "from stress.counters import MINE\n"
+        "from stress.profiles import Cycle\n"
+        "gc.disable()\n"
+        "leaf = sg.tensor([3.0], requires_grad=True)\n"
+        "def make():\n"
+        "    Cycle(leaf * 2.0, None)\n"
+        "    made.append(MINE.counters)\n"
+        "made = []\n"
+        "thread = threading.Thread(target=make)\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "gc.collect()\n"
+        "print(made[0].finalizers, MINE.counters.finalizers, MINE.counters.where)\n"
+    )
+    assert (done.stdout, done.stderr) == ("0 1 a finalizer\n", "")
+
+
+def test_what_holds_up_all_threads_takes_a_tenth_of_the_time_and_one_thread():
+    done = in_child(
+        "import time\n"
+        "from stress.counters import Paced\n"
+        "paced, took = Paced(), []\n"
+        "def action():\n"
+        "    assert not paced.run(action), 'one at a time'\n"
+        "    time.sleep(0.02)\n"
+        "    took.append(time.monotonic())\n"
+        "end = time.monotonic() + 1.0\n"
+        "while time.monotonic() < end:\n"
+        "    paced.run(action)\n"
+        "gaps = [later - one for one, later in zip(took, took[1:])]\n"
+        "assert gaps and min(gaps) > 0.19, gaps\n"
+    )
+    assert done.returncode == 0, done.stderr
