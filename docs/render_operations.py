@@ -22,11 +22,13 @@ here is typed by hand. `sweepgrad.operations()` gives the same names with signat
 * *dtypes*: in which value and gradient were compared, besides float64: float16, float32 and \
 longdouble with the float64 gradient, complex128 with the change of the value along a direction. \
 Where one is missing, NumPy (or the function) does not have it.
-* *orders*: up to which order gradients agree with finite differences in float64.
-* *agrees with*: finite differences, with the number of cases; PyTorch, with the number of its own \
-sample inputs (value, gradient, second gradient; {complex_samples} more samples agree in complex \
-numbers); JAX, with the number of cases. "no counterpart" says that the peer has no such function, \
-or that it refuses the cases.
+* *orders*: up to which order gradients agree with finite differences in float64, on the operands \
+of the cases and on shapes that Hypothesis draws: without axes, empty, several axes, broadcast, in \
+any layout of the memory.
+* *agrees with*: finite differences, with the number of fixed cases and "drawn shapes"; PyTorch, \
+with the number of its own sample inputs (value, gradient, second gradient; {complex_samples} more \
+samples agree in complex numbers); JAX, with the number of cases. "no counterpart" says that the \
+peer has no such function, or that it refuses the cases.
 """
 
 
@@ -60,7 +62,7 @@ def line(row: Any, evidence: Any) -> str:
     dtypes = ", ".join(d for d in ("float16", "float32", "float64", "longdouble", "complex128")
                        if d == "float64" or d in row.dtypes)  # fmt: skip
     agrees = [
-        f"finite differences ({row.cases})",
+        f"finite differences ({row.cases}{', drawn shapes' if row.drawn else ''})",
         f"PyTorch ({row.torch})" if row.torch else "PyTorch: no counterpart",
         f"JAX ({row.jax})" if row.jax else "JAX: no counterpart",
     ]
@@ -85,8 +87,8 @@ def pytorch(peers: Any) -> list[str]:
         "|---|---|",
         *[f"| {kind} | {number} |" for kind, number in sorted(counts.items())],
         "",
-        'A sample is "refused" where an argument has no counterpart here or means something else '
-        "in NumPy; beyond the limit the samples of an operation repeat the same rules.",
+        'Every sample is run. It is "refused" where an argument has no counterpart here or means '
+        "something else in NumPy.",
         "",
         f"Not mapped: {', '.join(f'`{name}`' for name in unmapped)}.",
         "",

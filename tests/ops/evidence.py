@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from case_tables import BY_NAME, COMPLEX, TABLES
+from drawn_cases import operations_drawn
 from operation_cases import Case
 from recording import recorded
 
@@ -52,6 +53,7 @@ class Row:
         names: in the ``sweepgrad`` namespace, else NumPy's.
         dtypes: in which its gradient was compared.
         cases: how many cases call it, each compared with finite differences to second order.
+        drawn: whether a case on shapes that Hypothesis draws calls it, likewise compared.
         torch: how many samples of PyTorch's tests agree.
         jax: how many of the cases agree with JAX.
     """
@@ -60,6 +62,7 @@ class Row:
     numpy: list[str]
     dtypes: list[str] = dataclasses.field(default_factory=list)
     cases: int = 0
+    drawn: bool = False
     torch: int = 0
     jax: int = 0
 
@@ -120,6 +123,8 @@ def gathered() -> tuple[list[Row], list[str]]:
                 row.cases += 1
                 row.jax += f"{table}:{one}" not in without
                 row.dtypes += [d for d in outcomes if outcomes[d] == AGREES and d not in row.dtypes]
+    for operation in operations_drawn() & rows.keys():
+        rows[operation].drawn = True
     for name, operations in peers()["opinfo_calls"].items():
         for row in rows.values():
             row.torch += peers()["opinfo"][name].get(AGREES, 0) if row.name in operations else 0

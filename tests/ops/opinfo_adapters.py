@@ -216,6 +216,7 @@ def padded(mode: str) -> Callable[..., Any]:
 
 
 def pooled(kind: str, ndim: int) -> Callable[..., Any]:
+    """PyTorch's indices, where it is asked for them, have no gradient and are not compared."""
     function = getattr(sg, f"{kind}_pool{ndim}d")
 
     def average(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
@@ -227,8 +228,8 @@ def pooled(kind: str, ndim: int) -> Callable[..., Any]:
 
     def run(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, *,
             ceil_mode: bool = False, return_indices: bool = False, **k: Any) -> Any:  # fmt: skip
-        if ceil_mode or return_indices or k.get("divisor_override"):
-            no("ceil_mode, return_indices, divisor_override")
+        if ceil_mode or k.get("divisor_override"):
+            no("ceil_mode, divisor_override")
         k.pop("divisor_override", None)
         if kind == "max":
             k["dilation"] = dilation
@@ -243,8 +244,6 @@ def adaptive(kind: str, ndim: int) -> Callable[..., Any]:
     function = getattr(sg, f"adaptive_{kind}_pool")
 
     def run(x: Any, output_size: Any, return_indices: bool = False) -> Any:
-        if return_indices:
-            no("return_indices")
         sizes = (output_size,) * ndim if isinstance(output_size, int) else tuple(output_size)
         kept = x.shape[x.ndim - ndim :]
         return function(x, tuple(n if s is None else s for s, n in zip(sizes, kept, strict=True)))
@@ -405,7 +404,11 @@ def squeezed(x: Any, dim: Any = None) -> Any:
 def triangular(
     a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
-    return sg.solve_triangular(a, b, not upper, unitriangular) if left else no("left=False")
+    if left:
+        return sg.solve_triangular(a, b, not upper, unitriangular)
+    # X A = B is Aᵀ Xᵀ = Bᵀ.
+    a, b = np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)
+    return np.swapaxes(sg.solve_triangular(a, b, upper, unitriangular), -1, -2)
 
 
 def each(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -282,16 +282,6 @@ TABLE: dict[str, Callable[..., Any]] = {
 }
 
 
-def held(function: Any) -> list[Any]:
-    """The functions that a line of the table holds on to, itself included."""
-    found = [function]
-    for one in found:
-        cells = getattr(one, "__closure__", None) or ()
-        contents = [cell.cell_contents for cell in cells]
-        found += [value for value in contents if callable(value) and value not in found]
-    return found
-
-
 #: What is not compared in complex numbers, and why.
 REAL_ONLY = {
     "logdet": "PyTorch's is complex, with the phase; ours the logarithm of the absolute value",

@@ -62,3 +62,13 @@ def recorded() -> Iterator[Calls]:
             setattr(sg, name, op)
         for name, op in callables.items():
             setattr(sg.Tensor, name, op)
+
+
+def held(function: Any) -> list[Any]:
+    """The functions that one made of others holds on to, itself included."""
+    found = [function]
+    for one in found:
+        cells = getattr(one, "__closure__", None) or ()
+        contents = [cell.cell_contents for cell in cells]
+        found += [value for value in contents if callable(value) and value not in found]
+    return found

@@ -16,10 +16,12 @@ def test_gradients_agree_in_every_dtype_that_has_them():
     assert wrong == []
 
 
-def test_every_operation_with_a_gradient_is_in_a_table_and_agrees_in_float32():
+def test_every_operation_with_a_gradient_is_in_the_tables_and_agrees_in_float32():
     rows, _ = evidence.gathered()
     without = {row.name for row in rows if not row.cases}
     assert without == set(evidence.NO_GRADIENT)
+    fixed = {row.name for row in rows if row.cases and not row.drawn}
+    assert fixed == set()
     narrow = {row.name for row in rows if row.cases and "float32" not in row.dtypes}
     assert narrow == set()
 
@@ -38,6 +40,14 @@ def test_no_cell_of_the_page_is_empty():
     cells = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("|")]
     assert len(cells) > 300
     assert [row for row in cells if not all(cell.strip() for cell in row)] == []
+
+
+def test_nothing_offered_is_listed_as_refused():
+    from sweepgrad.ops.numpy_protocol import INSTEAD
+
+    rows, _ = evidence.gathered()
+    offered = {name for row in rows if row.cases for name in row.numpy}
+    assert offered & {f"np.{name}" for name in INSTEAD} == set()
 
 
 def test_operations_are_listed_with_signature_and_first_line():

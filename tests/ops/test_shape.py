@@ -21,7 +21,10 @@ CASES = [
     case("reshape", lambda x: np.reshape(x, (3, -1)), (2, 6)),
     case("reshape to a scalar", lambda x: np.reshape(x, ()), (1, 1)),
     case("reshape of a scalar", lambda x: np.reshape(x, (1, 1)), ()),
+    case("reshape in Fortran order", lambda x: np.reshape(x, (3, -1), order="F"), (2, 2, 3)),
     case("ravel", np.ravel, (2, 3)),
+    case("ravel in Fortran order", lambda x: np.ravel(x, "F"), (2, 1, 3)),
+    case("flatten in Fortran order", lambda x: x.flatten("F"), (2, 3)),
     case("transpose", np.transpose, (2, 3, 4)),
     case("transpose with axes", lambda x: np.transpose(x, (-1, 0, 1)), (2, 3, 4)),
     case("matrix_transpose", np.matrix_transpose, (2, 3, 4)),
@@ -234,10 +237,10 @@ def test_views_share_memory_with_their_operand():
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda t: t.reshape(4, order="F"), r"reshape\(order='F'\)"),
+        (lambda t: t.reshape(4, order="A"), r"reshape\(order='A'\)"),
         (lambda t: np.reshape(t, 4, copy=True), r"reshape\(copy=True\)"),
         (lambda t: np.ravel(t, "K"), r"ravel\(order='K'\)"),
-        (lambda t: t.flatten("F"), r"flatten\(order='F'\)"),
+        (lambda t: t.flatten("K"), r"flatten\(order='K'\)"),
         (lambda t: np.concatenate([t, t], out=np.zeros((4, 2))), r"concatenate\(out=...\)"),
         (lambda t: np.stack([t, t], out=np.zeros((2, 2, 2))), r"stack\(out=...\)"),
         (lambda t: np.take(t, 0, out=np.zeros(())), r"take\(out=...\)"),

@@ -62,7 +62,7 @@ def refuse_out(function: str, out: Any) -> None:
 
 
 def refuse_order(function: str, order: Any) -> None:
-    """Refuse a memory order other than C, since tensors have no memory layout to ask for.
+    """Refuse an order that follows the memory, since tensors have no layout to ask for.
 
     Raises:
         NoGradientRuleError: if ``order`` is not "C".
@@ -71,7 +71,6 @@ def refuse_order(function: str, order: Any) -> None:
         function,
         "order",
         order,
-        "elements are read and written in C order; for Fortran order transpose first: "
-        "t.T.reshape(shape[::-1]).T",
+        "elements are read and put in the order 'C' or 'F', whatever their place in memory",
         "C",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ def _of_weight(g: Any, x: Any, weight_shape: tuple[int, ...], weight_dtype: np.d
     if g.ndim == 1:
         return fit(x[:, None] * g, weight_shape, weight_dtype)
     if g.ndim != 2:
-        x, g = x.reshape((-1, x.shape[-1])), g.reshape((-1, g.shape[-1]))
+        rows = math.prod(g.shape[:-1])  # -1 has no meaning where the rows are empty
+        x, g = x.reshape((rows, x.shape[-1])), g.reshape((rows, g.shape[-1]))
     return fit(x.T.dot(g), weight_shape, weight_dtype)
 
 

@@ -50,7 +50,8 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
 
 _bincount = primitive(
     "bincount",
-    lambda weights, x, minlength: np.bincount(x, weights, minlength),
+    # Where there are no places NumPy gives integers, which have no gradient.
+    lambda weights, x, minlength: np.bincount(x, weights, minlength).astype(float, copy=False),
     weights=lambda g, x, weights_dtype: g[x].astype(weights_dtype),
 )
 

@@ -116,9 +116,6 @@ INSTEAD: dict[str, str] = {
     "nextafter": "np.add with a step",
     "spacing": "np.add with a step",
     "piecewise": "np.select",
-    "frexp": "np.log2",
-    "ldexp": "np.multiply with np.exp2",
-    "modf": "np.trunc and np.subtract",
     "add.reduceat": "np.split and np.sum, or np.cumsum with np.diff",
 }
 

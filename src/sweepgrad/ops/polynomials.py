@@ -50,9 +50,11 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  #
     if len(shape) != 1:
         raise ShapeError(f"vander of shape {shape}; it takes a vector")
     count = shape[0] if N is None else N
-    columns: list[Any] = [np.ones(shape, _tensor(x).dtype)]
+    columns: list[Any] = [_tensor(x) ** 0]  # ones, of the operand all the same
     while len(columns) < count:
         columns.append(columns[-1] * x)
+    if not count:
+        return reshape(x, (*shape, 1))[:, :0]  # no column at all, of the operand all the same
     columns = columns[:count]
     return np.stack(columns if increasing else columns[::-1], 1)  # type: ignore[return-value]
 

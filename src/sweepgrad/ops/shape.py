@@ -60,19 +60,28 @@ def _lengths(shape: Any) -> tuple[int, ...]:
         return tuple(operator.index(length) for length in shape)
 
 
+def _ordered(function: str, x: Any, shape: tuple[int, ...], order: str) -> Tensor:
+    """The elements read and put in C order, or both in Fortran order: the first axis first."""
+    if order != "F":
+        refuse_order(function, order)
+        return _reshape(x, shape)
+    return _transpose(_reshape(_transpose(x, None), shape[::-1]), None)
+
+
 def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tensor:
-    """The same elements, in C order, under another shape, as ``numpy.reshape``; dx = g reshaped.
+    """The same elements under another shape, as ``numpy.reshape``; dx = g reshaped.
 
     Args:
         shape: lengths, or one length; one of them may be -1.
+        order: "C" or "F": which axis is run through first, the last or the first.
 
     Raises:
         ShapeError: if the number of elements differs.
     """
-    if order != "C":
-        refuse_order("reshape", order)
     if copy is not None:
         _refuse_copy("reshape", copy)
+    if order != "C":
+        return _ordered("reshape", a, _lengths(shape), order)
     return _reshape(a, _lengths(shape))
 
 
@@ -80,13 +89,10 @@ def _reshape_method(
     self: Tensor, *shape: Any, order: str = "C", copy: bool | None = None
 ) -> Tensor:
     """``t.reshape(2, 3)`` and ``t.reshape((2, 3))``; see :func:`sweepgrad.reshape`."""
-    if order != "C":
-        refuse_order("reshape", order)
     if copy is not None:
         _refuse_copy("reshape", copy)
-    if len(shape) == 1:
-        return _reshape(self, _lengths(shape[0]))
-    return _reshape(self, shape)
+    lengths = _lengths(shape[0]) if len(shape) == 1 else shape
+    return _reshape(self, lengths) if order == "C" else _ordered("reshape", self, lengths, order)
 
 
 def _refuse_copy(function: str, copy: Any) -> None:
@@ -100,15 +106,13 @@ def _refuse_copy(function: str, copy: Any) -> None:
 
 
 def ravel(a: Any, order: str = "C") -> Tensor:
-    """All elements along one axis, as ``numpy.ravel``; dx = g reshaped."""
-    refuse_order("ravel", order)
-    return _reshape(a, (-1,))
+    """All elements along one axis, as ``numpy.ravel``, in C or Fortran order; dx = g reshaped."""
+    return _ordered("ravel", a, (-1,), order)
 
 
 def flatten(self: Tensor, order: str = "C") -> Tensor:
     """All elements along one axis, as ``ndarray.flatten``; dx = g reshaped."""
-    refuse_order("flatten", order)
-    return _reshape(self, (-1,))
+    return _ordered("flatten", self, (-1,), order)
 
 
 def transpose(a: Any, axes: Any = None) -> Tensor:
