@@ -49,6 +49,16 @@ def operate(world):
     return kept.numpy().tobytes()
 
 
+def operate_on_side_loss(world):
+    """On a node that has arrived and is not counted yet."""
+    loss = world.losses[1]
+    if loss is None:
+        return "gone"
+    kept = loss * 2.0
+    world.tips.append(kept)
+    return kept.numpy().tobytes()
+
+
 def operate_and_drop(world):
     return (world.trunk * 2.0).numpy().tobytes()
 
@@ -60,6 +70,11 @@ def product(one, other):
 
 def join(world):
     return product(world.trunk, world.side)
+
+
+def join_side_loss(world):
+    """As :func:`join`, by a node that has arrived and is not counted yet."""
+    return product(world.trunk, world.losses[1])
 
 
 def join_back(world):
@@ -161,8 +176,10 @@ OPERATIONS = {
     for action in (
         create,
         operate,
+        operate_on_side_loss,
         operate_and_drop,
         join,
+        join_side_loss,
         join_back,
         join_side_third,
         join_third_trunk,
