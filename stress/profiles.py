@@ -68,13 +68,21 @@ class Churn:
 
     def __init__(self, shared: Shared) -> None:
         self.kept: deque[Any] = deque(maxlen=64)
+        # Full from the start: 64 threads took six minutes to fill them, and whether memory is
+        # flat can be told only then.
+        for length in range(64):
+            self.kept.append(self._chain(length % 8)[2])
+
+    @staticmethod
+    def _chain(length: int) -> tuple[Any, Any, Any]:
+        leaf = sg.tensor(np.array([3.0]), requires_grad=True)
+        y = chain = leaf * leaf
+        for _ in range(length):
+            chain = chain * 1.0
+        return leaf, y, chain
 
     def __call__(self, rng: random.Random, counters: Counters) -> None:
-        leaf = sg.tensor(np.array([3.0]), requires_grad=True)
-        y = leaf * leaf
-        chain = y
-        for _ in range(rng.randrange(8)):
-            chain = chain * 1.0
+        leaf, y, chain = self._chain(rng.randrange(8))
         choice = rng.randrange(5)
         if choice == 0:
             self.kept.append(chain)

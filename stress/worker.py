@@ -58,14 +58,19 @@ class Run:
         self.hazards = arguments.profile in ("hazards", "all")
         self.failures: list[str] = []
         self.shared = Shared()
+        names = list(PROFILES) if arguments.profile == "all" else [arguments.profile]
+        #: Each worker's, and last the main thread's; made before any of them starts.
+        self.works: list[list[Work]] = [
+            [PROFILES[name](self.shared) for name in names] for _ in range(arguments.threads)
+        ]
+        self.works.append([PROFILES["churn"](self.shared)])
         self.peak = resident_bytes()
         self.signals = 0
 
     def work(self, worker: int) -> None:
         """A worker thread: pieces of work in seeded random order until told to stop."""
         rng = random.Random(self.arguments.seed * 1_000_003 + worker)
-        names = list(PROFILES) if self.arguments.profile == "all" else [self.arguments.profile]
-        works: list[Work] = [PROFILES[name](self.shared) for name in names]
+        works = self.works[worker]
         counters = MINE.counters = self.counters[worker]
         try:
             while not self.stop.is_set():
@@ -146,7 +151,7 @@ class Run:
             thread.start()
         end = time.monotonic() + self.arguments.seconds
         rng = random.Random(self.arguments.seed)
-        main_work = PROFILES["churn"](self.shared)
+        main_work = self.works[-1][0]
         while time.monotonic() < end and not self.stop.is_set():
             main_work(rng, self.main_counters)
         self.stop.set()
@@ -187,6 +192,7 @@ def finish(run: Run, start_rss: int) -> dict[str, Any]:
         "rss_start": start_rss,
         "rss_peak": run.peak,
     }
+    run.works.clear()
     run.shared.pool.clear()
     run.shared = Shared()
     gc.collect()

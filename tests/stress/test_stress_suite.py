@@ -174,3 +174,17 @@ def test_what_holds_up_all_threads_takes_a_tenth_of_the_time_and_one_thread():
         "assert gaps and min(gaps) > 0.19, gaps\n"
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_signals_go_past_waits_on_the_builds_that_they_break():
+    done = in_child(
+        "import sys\n"
+        "from stress.signals import breaks_waits\n"
+        "def breaks(version, gil):\n"
+        "    sys.version_info, sys._is_gil_enabled = version, lambda: gil\n"
+        "    return breaks_waits()\n"
+        "versions = [(3, 13, 13), (3, 13, 14), (3, 14, 4), (3, 14, 5), (3, 15, 0)]\n"
+        "assert not any(breaks(version, True) for version in versions)\n"
+        "print([breaks(version, False) for version in versions])\n"
+    )
+    assert (done.stdout, done.stderr) == ("[True, False, True, False, False]\n", "")
