@@ -4,15 +4,17 @@ import signal
 
 import pytest
 
-from support.child import run_child
+from support.child import TESTS, run_child
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "setitimer"), reason="this system has no interval timer"
 )
 
 TRAINING = """
-import signal, sys, threading, time
+import sys, threading, time
+sys.path.insert(0, sys.argv[2])
 import sweepgrad as sg
+from stress import signals
 from hazards.training import Training, at_rest, ids_agree
 from sweepgrad.graph import DEFAULT
 
@@ -39,7 +41,7 @@ def handler(signum, frame):
         # Armed when it is done: a periodic timer would interrupt its own handler without end
         # on a machine that is slow for a moment.
         if running[0]:
-            signal.setitimer(signal.ITIMER_REAL, 0.001)
+            signals.arm(0.001)
 
 def work(seed):
     mine = Training(seed=seed)
@@ -50,10 +52,9 @@ def work(seed):
         errors.append(error)
 
 workers = [threading.Thread(target=work, args=(seed,)) for seed in range(threads)]
+assert signals.start(handler)
 for worker in workers:
     worker.start()
-signal.signal(signal.SIGALRM, handler)
-signal.setitimer(signal.ITIMER_REAL, 0.001)
 end = time.monotonic() + seconds
 while time.monotonic() < end and not errors:
     try:
@@ -61,7 +62,7 @@ while time.monotonic() < end and not errors:
     except sg.GraphConsumedError:
         training.restart()  # the handler consumed a graph that this step was joining
 running[0] = False
-signal.setitimer(signal.ITIMER_REAL, 0.0)
+signals.arm(0.0)
 for worker in workers:
     worker.join(20)
     assert not worker.is_alive()
@@ -75,15 +76,19 @@ print(handled[0], refused[0])
 """
 
 
+def handled(seconds, check_locks, limit):
+    """How often the handler ran."""
+    arguments = (seconds, str(TESTS.parent))
+    return int(run_child(TRAINING, *arguments, limit=limit, check_locks=check_locks).split()[0])
+
+
 @pytest.mark.parametrize("check_locks", [False, True])
 def test_handlers_every_millisecond_break_nothing(check_locks):
-    handled, _ = run_child(TRAINING, "1.5", limit=40, check_locks=check_locks).split()
-    assert int(handled) > 20  # on a busy machine; 1,500 at most
+    assert handled("1.5", check_locks, 40) > 20  # on a busy machine; 1,500 at most
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("check_locks", [False, True])
 def test_handlers_every_millisecond_for_a_minute_break_nothing(check_locks):
-    handled, _ = run_child(TRAINING, "60", limit=150, check_locks=check_locks).split()
-    assert int(handled) > 2_000  # on a busy machine; 60,000 at most
+    assert handled("60", check_locks, 150) > 2_000  # on a busy machine; 60,000 at most
