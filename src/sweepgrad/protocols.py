@@ -6,6 +6,8 @@ fields are read as without it.
 
 from __future__ import annotations
 
+import sys
+from opcode import opmap
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -15,6 +17,46 @@ from sweepgrad.errors import TensorTypeError
 
 if TYPE_CHECKING:
     from sweepgrad.graph import Node
+
+
+#: Python's instruction for ``a[i] = value``.
+_STORE = opmap["STORE_SUBSCR"]
+
+#: What a tensor has not that an ndarray has, and what to write instead.
+_INSTEAD = {
+    "sort": "it would sort in place; np.sort(t) gives a new tensor",
+    "partition": "it would sort in place; np.partition(t, kth) gives a new tensor",
+    "fill": "it would write into the tensor; np.full_like(t, value) gives a new one",
+    "put": "it would write into the tensor; sweepgrad.put(t, indices, values) gives a new one",
+    "resize": "it would change the tensor; np.resize(t, shape) gives a new one",
+    "setflags": "a tensor is never written into; its .numpy() is read-only",
+    "itemset": "a tensor is not written into; t.at[index].set(value) gives a new one",
+    "choose": "np.choose(indices, [t, u]) is the function",
+    "flat": "np.ravel(t) has all elements, with gradients",
+    "view": "t.astype(dtype) converts, and t.numpy().view(dtype) reads the bytes anew",
+    **dict.fromkeys(
+        ("base", "ctypes", "data", "dump", "dumps", "flags", "itemsize", "strides", "tobytes",
+         "tofile"),
+        "it is about memory: t.numpy() is the read-only ndarray",
+    ),
+}  # fmt: skip
+
+
+def _refuse_storing(caller: Any) -> None:
+    """Refuse ``a[i] = t``, for which NumPy asks for a float and the gradient would be lost.
+
+    Rejected: refusing every ``float(t)``.  It says what it does, and a loss is printed so.
+    NumPy's call cannot be told from it but by the instruction that the caller is at.
+
+    Raises:
+        TensorTypeError: if the caller is at an assignment to an element.
+    """
+    if caller.f_code.co_code[caller.f_lasti] == _STORE:
+        raise TensorTypeError(
+            "an element of an array is set to a tracked tensor, and the array would hold its "
+            "number without its gradient; collect tensors in a list and join them with "
+            "np.stack([...]), or store t.item() if no gradient should flow"
+        )
 
 
 class Protocols:
@@ -63,12 +105,18 @@ class Protocols:
         return bool(self._array.item())
 
     def __float__(self) -> float:
+        if self._node is not None:
+            _refuse_storing(sys._getframe(1))
         return float(self.item())
 
     def __int__(self) -> int:
+        if self._node is not None:
+            _refuse_storing(sys._getframe(1))
         return int(self.item())
 
     def __complex__(self) -> complex:
+        if self._node is not None:
+            _refuse_storing(sys._getframe(1))
         return complex(self.item())
 
     def __index__(self) -> int:
@@ -78,7 +126,8 @@ class Protocols:
         if self._node is not None:
             raise TensorTypeError(
                 "a tracked tensor is not converted to an ndarray silently, because its gradient "
-                "would be lost; use .numpy() for a read-only view, or .detach() for a constant"
+                "would be lost; join tensors with np.stack([...]) or np.concatenate([...]), use "
+                ".numpy() for a read-only view, or .detach() for a constant"
             )
         if copy or (dtype is not None and np.dtype(dtype) != self._array.dtype):
             if copy is False:
@@ -87,6 +136,16 @@ class Protocols:
                 )
             return np.array(self._array, dtype=dtype)
         return self.numpy()
+
+    if not TYPE_CHECKING:  # which would make checkers believe that every attribute exists
+
+        def __getattr__(self, name: str) -> NoReturn:
+            more = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}{more}",
+                name=name,
+                obj=self,
+            )
 
     def __setitem__(self, index: object, value: object) -> NoReturn:
         raise TensorTypeError(

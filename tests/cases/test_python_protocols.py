@@ -148,3 +148,55 @@ def test_values_without_axes_and_without_elements():
 def test_arrays_leave_operators_to_the_tensor():
     assert sg.Tensor.__array_priority__ > np.ones(2).__array_priority__
     assert np.ones(2).__mul__(sg.tensor([1.0, 2.0])).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, int, complex])
+def test_an_element_of_an_array_is_not_set_to_a_tracked_tensor_silently(t, dtype):
+    array = np.zeros(2, dtype)
+
+    def store():
+        array[1] = t[0, 0]
+
+    def add():
+        array[1] += t[0, 0].astype(int) if dtype is int else t[0, 0]
+
+    if not t.requires_grad:
+        store()
+        assert array[1] == dtype(1.5)
+        return
+    for write in (store, add) if dtype is not int else (store,):
+        with pytest.raises((ValueError, TypeError)) as raised:
+            write()
+        # NumPy says what it makes of an error while it converts, and keeps ours as the cause.
+        assert "np.stack" in str(raised.value.__cause__ or raised.value)
+        assert array.tolist() == [0, 0]
+    array[1] = t[0, 0].item()
+    assert array[1] == dtype(1.5)
+
+
+def test_numbers_of_a_tracked_tensor_are_used_where_they_are_asked_for(t):
+    kept = [0.0]
+    kept[0] = float(t[0, 0])
+    kept[int(t[1, 0])] += float(t[0, 0])
+    named = {}
+    named["loss"] = t[0, 0]  # a dictionary holds the tensor itself
+    assert kept == [3.0]
+    assert named["loss"].requires_grad is t.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("sort", "np.sort"), ("fill", "np.full_like"), ("flat", "np.ravel"), ("strides", "numpy()")],
+)
+def test_what_only_an_array_has_is_named_with_what_to_write_instead(t, name, instead):
+    with pytest.raises(AttributeError) as raised:
+        getattr(t, name)
+    assert instead in str(raised.value)
+    assert not hasattr(t, "nothing_of_the_kind")
+
+
+def test_an_array_made_of_a_list_of_tensors_is_refused_with_the_way_out():
+    t = sg.tensor([1.0, 2.0], requires_grad=True)
+    for make in (np.array, np.asarray, np.sum, np.diag, lambda parts: np.r_[parts[0], 1.0]):
+        with pytest.raises(sg.TensorTypeError, match=r"np\.stack\(\[\.\.\.\]\)"):
+            make([t[0], t[1]])
