@@ -27,8 +27,9 @@ of the cases and on shapes that Hypothesis draws: without axes, empty, several a
 any layout of the memory.
 * *agrees with*: finite differences, with the number of fixed cases and "drawn shapes"; PyTorch, \
 with the number of its own sample inputs (value, gradient, second gradient; {complex_samples} more \
-samples agree in complex numbers); JAX, with the number of cases. "no counterpart" says that the \
-peer has no such function, or that it refuses the cases.
+samples agree in complex numbers), or "by hand" where only our own operands are compared; JAX, \
+with the number of fixed cases, its own function or else the case's formula in plain NumPy. "no \
+counterpart" says that the peer has no such function, or that it refuses the cases.
 """
 
 
@@ -63,7 +64,9 @@ def line(row: Any, evidence: Any) -> str:
                        if d == "float64" or d in row.dtypes)  # fmt: skip
     agrees = [
         f"finite differences ({row.cases}{', drawn shapes' if row.drawn else ''})",
-        f"PyTorch ({row.torch})" if row.torch else "PyTorch: no counterpart",
+        f"PyTorch ({row.torch or 'by hand'})"
+        if row.torch or row.by_hand
+        else "PyTorch: no counterpart",
         f"JAX ({row.jax})" if row.jax else "JAX: no counterpart",
     ]
     return f"| {names} | {numpys} | {dtypes} | first, second | {'; '.join(agrees)} |"

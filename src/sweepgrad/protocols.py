@@ -141,10 +141,9 @@ class Protocols:
 
         def __getattr__(self, name: str) -> NoReturn:
             more = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+            kind = type(self).__name__
             raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}{more}",
-                name=name,
-                obj=self,
+                f"{kind!r} object has no attribute {name!r}{more}", name=name, obj=self
             )
 
     def __setitem__(self, index: object, value: object) -> NoReturn:

@@ -55,6 +55,7 @@ class Row:
         cases: how many cases call it, each compared with finite differences to second order.
         drawn: whether a case on shapes that Hypothesis draws calls it, likewise compared.
         torch: how many samples of PyTorch's tests agree.
+        by_hand: whether it is compared with PyTorch on operands of our own as well.
         jax: how many of the cases agree with JAX.
     """
 
@@ -64,6 +65,7 @@ class Row:
     cases: int = 0
     drawn: bool = False
     torch: int = 0
+    by_hand: bool = False
     jax: int = 0
 
     @property
@@ -128,6 +130,8 @@ def gathered() -> tuple[list[Row], list[str]]:
     for name, operations in peers()["opinfo_calls"].items():
         for row in rows.values():
             row.torch += peers()["opinfo"][name].get(AGREES, 0) if row.name in operations else 0
+    for row in rows.values():
+        row.by_hand = row.name in peers()["by_hand"]
     return sorted(rows.values(), key=lambda row: row.name.lower()), wrong
 
 

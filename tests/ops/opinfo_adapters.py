@@ -309,6 +309,13 @@ def embedded(
     return sg.embedding(weight, indices, padding_idx)
 
 
+def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """PyTorch's ``accumulate`` adds repeated places; ours and NumPy's puts the last there."""
+    if accumulate or not x.ndim:
+        no("accumulate, or no axes")
+    return sg.put(x, index, source.reshape(-1))
+
+
 def put_at(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     place = x.at[tuple(indices)]
     return place.add(values) if accumulate else place.set(values)

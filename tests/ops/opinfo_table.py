@@ -46,6 +46,7 @@ from opinfo_adapters import (
     padded,
     pinv,
     pooled,
+    put,
     put_at,
     real_fft,
     reduction,
@@ -90,9 +91,13 @@ UNARY = {
     "mH": lambda x: np.conj(x).mT if x.ndim else x * 1, "T": lambda x: x.T, "mT": lambda x: x.mT,
     "H": lambda x: np.conj(x).T, "t": np.transpose, "ravel": np.ravel, "trace": np.trace,
     "fliplr": np.fliplr, "flipud": np.flipud, "inner": np.inner, "msort": lambda x: sort(x, 0),
-    "polygamma.polygamma_n_0": None,
-    "polygamma.polygamma_n_1": lambda x, n: sg.polygamma(n, x),
-    "polygamma.polygamma_n_2": lambda x, n: sg.polygamma(n, x),
+    **{f"polygamma.polygamma_n_{n}": lambda x, n: sg.polygamma(n, x) for n in range(5)},
+    "special.polygamma.special_polygamma_n_0": lambda x, n: sg.polygamma(n, x),
+    "logit": lambda x, eps=None: sg.logit(x if eps is None else np.clip(x, eps, 1 - eps)),
+    "nan_to_num": np.nan_to_num, "round": np.round, "round.decimals_0": np.round,
+    "round.decimals_3": np.round, "round.decimals_neg_3": np.round,
+    "frexp": lambda x: np.frexp(x)[0],
+    "alias_copy": np.copy, "resolve_conj": np.copy, "resolve_neg": np.copy,
 }  # fmt: skip
 
 BINARY = {
@@ -105,7 +110,7 @@ BINARY = {
     "logaddexp2": np.logaddexp2, "copysign": np.copysign, "__radd__": operator.add,
     "__rmul__": operator.mul, "__rsub__": lambda x, y: y - x, "__rdiv__": lambda x, y: y / x,
     "__rpow__": lambda x, y: y**x, "__rmod__": lambda x, y: y % x,
-    "__rmatmul__": lambda x, y: y @ x, "rsub": lambda x, y, alpha=1: y - alpha * x, "ldexp": None,
+    "__rmatmul__": lambda x, y: y @ x, "rsub": lambda x, y, alpha=1: y - alpha * x,
     "lerp": lambda x, y, w: x + w * (y - x), "clamp_max": np.minimum, "clamp_min": np.maximum,
     "clamp": clamp, "addcmul": lambda x, a, b, value=1: x + value * a * b,
     "addcdiv": lambda x, a, b, value=1: x + value * a / b, "complex": lambda x, y: x + 1j * y,
@@ -209,12 +214,25 @@ INDEXING = {
     "masked_fill": lambda x, mask, value: np.where(mask, value, x),
     "where": lambda x, mask, y: np.where(mask, x, y), "scatter": scattered("set"),
     "scatter_add": scattered("add"), "index_add": indexed("add"), "index_copy": indexed("set"),
-    "index_fill": indexed("set"), "index_put": put_at, "sort": sort, "topk": top, "kthvalue": kth,
+    "index_fill": indexed("set"), "index_put": put_at, "put": put, "sort": sort,
+    "topk": top, "kthvalue": kth,
     "median": lambda x, dim=None, keepdim=False: no("dim") if dim is not None else lower_median(x),
 }  # fmt: skip
 
 LINEAR = {
     "linalg.det": np.linalg.det, "linalg.inv": np.linalg.inv, "linalg.solve": solve,
+    "linalg.solve_ex": lambda a, b, left=True, check_errors=False: solve(a, b)
+    if left else no("left=False"),
+    "linalg.cholesky_ex": lambda x, upper=False, check_errors=False: np.linalg.cholesky(
+        x, upper=upper),
+    "linalg.eigh": lambda x, **k: np.linalg.eigh(x, **k),
+    "linalg.eig": lambda x: [part + 0j for part in np.linalg.eig(x)],
+    "linalg.svd": lambda x, full_matrices=True: np.linalg.svd(x, full_matrices),
+    "linalg.qr": lambda x, mode="reduced": np.linalg.qr(x, mode),
+    "linalg.lstsq": lambda a, b, driver=None: np.linalg.lstsq(a, b)[0]
+    if a.ndim == 2 else no("stacks"),
+    "linalg.lstsq.grad_oriented": lambda a, b, driver=None: np.linalg.lstsq(a, b)[0]
+    if a.ndim == 2 else no("stacks"),
     "linalg.inv_ex": lambda x, check_errors=False: np.linalg.inv(x),
     "logdet": lambda x: np.linalg.slogdet(x)[1],
     "linalg.slogdet": lambda x: np.linalg.slogdet(x)[1],
@@ -288,4 +306,5 @@ REAL_ONLY = {
     "cholesky": "the diagonal of the factor is real, so the imaginary part of its gradient has "
     "no influence; PyTorch adds it to the diagonal of the result all the same",
     "linalg.cholesky": "as cholesky",
+    "linalg.cholesky_ex": "as cholesky",
 }

@@ -28,18 +28,20 @@ CONVENTIONS = dict.fromkeys(
 
 
 def check(one):
-    """None where all agree; why not, where JAX has no answer."""
+    """None where all agree; why not, where JAX has no answer.
+
+    Where JAX has not the operation it differentiates the case's reference, a formula in
+    plain NumPy.
+    """
     arrays = list(one.arrays)
     outer = [_weights(position + 1, array.shape) for position, array in enumerate(arrays)]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            function = translated(one.function)
-            value, theirs, second = gradients(function, arrays, lambda s: _weights(0, s), outer)
-    except MissingError as error:
-        return f"not in JAX: {error}"
-    except (TypeError, ValueError, NotImplementedError, AttributeError, IndexError) as error:
-        return f"refused by JAX: {type(error).__name__}"
+    found = of_jax(one.function, arrays, outer)
+    if isinstance(found, str) and one.reference is not one.function:
+        by_formula = of_jax(one.reference, arrays, outer)
+        found = found if isinstance(by_formula, str) else by_formula
+    if isinstance(found, str):
+        return found
+    value, theirs, second = found
     out = one.function(*[sg.tensor(array) for array in arrays])
     seed = _weights(0, value.shape).astype(out.dtype)
     np.testing.assert_allclose(value, out.numpy(), rtol=1e-9, atol=1e-9)
@@ -51,6 +53,18 @@ def check(one):
             scale = max(1.0, np.abs(mine).max(initial=0))
             np.testing.assert_allclose(other, mine, rtol=1e-6, atol=1e-6 * scale)
     return None
+
+
+def of_jax(function, arrays, outer):
+    """Value, gradients and second gradients by JAX, or why it has none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return gradients(translated(function), arrays, lambda s: _weights(0, s), outer)
+    except MissingError as error:
+        return f"not in JAX: {error}"
+    except (TypeError, ValueError, NotImplementedError, AttributeError, IndexError) as error:
+        return f"refused by JAX: {type(error).__name__}"
 
 
 @pytest.mark.parametrize(("table", "one"), ALL, ids=[f"{table}:{one}" for table, one in ALL])

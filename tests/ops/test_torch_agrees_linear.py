@@ -160,6 +160,21 @@ def _pairs():
             _n(2, 4, 3),
             _n(2, 4, 5),
         ),
+        # PyTorch's weights are the transpose of ours.
+        (
+            "gru_cell",
+            sg.gru_cell,
+            lambda x, h, wi, wh, bi, bh: torch.gru_cell(x, h, wi.T, wh.T, bi, bh),
+            *(_n(*shape) for shape in ((2, 3), (2, 4), (3, 12), (4, 12), (12,), (12,))),
+        ),
+        (
+            "lstm_cell",
+            lambda *x: np.concatenate(sg.lstm_cell(*x)),
+            lambda x, h, c, wi, wh, bi, bh: torch.cat(
+                torch.lstm_cell(x, (h, c), wi.T, wh.T, bi, bh)
+            ),
+            *(_n(*shape) for shape in ((2, 3), (2, 4), (2, 4), (3, 16), (4, 16), (16,), (16,))),
+        ),
     ]
 
 
@@ -172,7 +187,7 @@ def _both(name, first):
 def test_value_gradient_and_dtype_are_pytorchs(dtype):
     tolerance = {"rtol": 1e-9, "atol": 1e-9} if dtype == "float64" else {"rtol": 2e-2, "atol": 5e-3}
     pairs = _pairs()
-    assert len(pairs) == 49
+    assert len(pairs) == 51
     for name, ours, theirs, *arrays in pairs:
         mine = [sg.tensor(array, dtype, requires_grad=True) for array in arrays]
         others = [

@@ -44,8 +44,28 @@ def torch_part() -> dict[str, Any]:
             name: opinfo_runs.summary(name, torch.complex128) for name in IN_COMPLEX
         },
         "opinfo_calls": called,
+        "by_hand": by_hand(rows),
         "opinfo_unmapped": sorted(set(opinfo_runs.infos()) - set(TABLE)),
     }
+
+
+def by_hand(rows: Any) -> list[str]:
+    """What test_torch_agrees.py and test_torch_agrees_linear.py compare, without samples."""
+    import numpy as np
+    from case_tables import BY_NAME
+    from elementwise_table import ALL
+    from recording import recorded
+    from test_torch_agrees_linear import _pairs
+
+    import sweepgrad as sg
+
+    found = {BY_NAME[one.name] for one in ALL if one.torch}
+    with recorded() as calls, np.errstate(all="ignore"):
+        for _, ours, _, *arrays in _pairs():
+            calls.note(ours)
+            ours(*[sg.tensor(array) for array in arrays])
+        found |= set(calls.by_operation)
+    return sorted(rows[operation].name for operation in found & rows.keys())
 
 
 def main() -> None:
