@@ -178,6 +178,97 @@ def _pairs():
     ]
 
 
+PLACES = np.array([[0, 2, 0], [1, 1, 2]])
+MASK = np.array([True, False, True])
+
+
+def _by_other_names():
+    """Operations of ours that PyTorch has under another name, or as two steps."""
+    functional, index = torch.nn.functional, torch.tensor(PLACES)
+    mask = torch.tensor(MASK)
+    return [
+        ("vecdot", sg.vecdot, torch.linalg.vecdot, _n(2, 3), _n(2, 3)),
+        ("matvec", sg.matvec, torch.matmul, _n(4, 2, 3), _n(3)),
+        ("vecmat", sg.vecmat, torch.matmul, _n(3), _n(4, 3, 2)),
+        ("matrix_transpose", np.matrix_transpose, lambda x: x.mT, _n(2, 3, 4)),
+        (
+            "scatter_add",
+            lambda x, v: sg.scatter_add(x, PLACES, v, 1),
+            lambda x, v: x.scatter_add(1, index, v),
+            _n(2, 4),
+            _n(2, 3),
+        ),
+        (
+            "put_along_axis",
+            lambda x, v: sg.put_along_axis(x, PLACES[:, 1:], v, 1),
+            lambda x, v: x.scatter(1, index[:, 1:], v),
+            _n(2, 4),
+            _n(2, 2),
+        ),
+        ("median", lambda x: np.median(x, 1), lambda x: x.quantile(0.5, 1), _n(3, 4)),
+        ("nanmedian", lambda x: np.nanmedian(x, 1), lambda x: x.nanquantile(0.5, 1), _n(3, 4)),
+        ("percentile", lambda x: np.percentile(x, 30, 0), lambda x: x.quantile(0.3, 0), _n(4, 3)),
+        ("ptp", lambda x: np.ptp(x, 1), lambda x: x.amax(1) - x.amin(1), _n(3, 4)),
+        (
+            "cumulative_sum",
+            lambda x: np.cumulative_sum(x, axis=1),
+            lambda x: x.cumsum(1),
+            _n(2, 3),
+        ),
+        (
+            "cumulative_prod",
+            lambda x: np.cumulative_prod(x, axis=0),
+            lambda x: x.cumprod(0),
+            _n(2, 3),
+        ),
+        ("append", np.append, lambda x, y: torch.cat([x.ravel(), y.ravel()]), _n(2, 3), _n(4)),
+        ("extract", lambda x: np.extract(MASK, x), lambda x: x[mask], _n(3)),
+        ("compress", lambda x: np.compress(MASK, x, 0), lambda x: x[mask], _n(3, 2)),
+        ("delete", lambda x: np.delete(x, 1, 0), lambda x: x[mask], _n(3, 2)),
+        (
+            "choose",
+            lambda x, y: np.choose(MASK.astype(int), [x, y]),
+            lambda x, y: torch.where(mask, y, x),
+            _n(2, 3),
+            _n(3),
+        ),
+        (
+            "select",
+            lambda x, y: np.select([MASK], [x], y),
+            lambda x, y: torch.where(mask, x, y),
+            _n(2, 3),
+            _n(3),
+        ),
+        (
+            "average",
+            lambda x, w: np.average(x, 1, w**2),
+            lambda x, w: (x * w**2).sum(1) / (w**2).sum(1),
+            _n(2, 3),
+            _n(2, 3),
+        ),
+        (
+            "convolve",
+            np.convolve,
+            lambda a, v: functional.conv1d(a[None, None], v.flip(0)[None, None], padding=2)[0, 0],
+            _n(5),
+            _n(3),
+        ),
+        (
+            "correlate",
+            np.correlate,
+            lambda a, v: functional.conv1d(a[None, None], v[None, None])[0, 0],
+            _n(5),
+            _n(3),
+        ),
+        ("polyval", np.polyval, lambda p, x: (p[0] * x + p[1]) * x + p[2], _n(3), _n(4)),
+        ("sliding windows", _windows, lambda x: x.unfold(1, 2, 1), _n(3, 4)),
+    ]
+
+
+def _windows(x):
+    return np.lib.stride_tricks.sliding_window_view(x, 2, 1)
+
+
 def _both(name, first):
     ours, theirs = getattr(sg, name), getattr(torch, name)
     return (lambda *x: ours(first, *x)), (lambda *x: theirs(first, *x))
@@ -186,8 +277,8 @@ def _both(name, first):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_value_gradient_and_dtype_are_pytorchs(dtype):
     tolerance = {"rtol": 1e-9, "atol": 1e-9} if dtype == "float64" else {"rtol": 2e-2, "atol": 5e-3}
-    pairs = _pairs()
-    assert len(pairs) == 51
+    pairs = [*_pairs(), *_by_other_names()]
+    assert len(pairs) == 74
     for name, ours, theirs, *arrays in pairs:
         mine = [sg.tensor(array, dtype, requires_grad=True) for array in arrays]
         others = [
@@ -210,7 +301,7 @@ def test_value_gradient_and_dtype_are_pytorchs(dtype):
 
 
 def test_second_derivatives_are_pytorchs():
-    for name, ours, theirs, *arrays in _pairs():
+    for name, ours, theirs, *arrays in [*_pairs(), *_by_other_names()]:
         if name == "norm of zeros":
             continue  # whose second derivative does not exist
         mine = [sg.tensor(array, requires_grad=True) for array in arrays]

@@ -1,8 +1,8 @@
 """Writes peers.json: what the comparisons with JAX and with PyTorch's samples give.
 
-``python tests/ops/write_peers.py jax`` and ``... torch``, each where the peer is
-installed; the other's part of the file stays.  ``python docs/render_operations.py``
-then shows it.  Stops at a disagreement.
+``python tests/ops/write_peers.py jax``, ``... torch`` and ``... hand`` (with PyTorch, on our
+own operands), each where the peer is installed; the other parts of the file stay.
+``python docs/render_operations.py`` then shows it.  Stops at a disagreement.
 """
 
 import json
@@ -44,33 +44,33 @@ def torch_part() -> dict[str, Any]:
             name: opinfo_runs.summary(name, torch.complex128) for name in IN_COMPLEX
         },
         "opinfo_calls": called,
-        "by_hand": by_hand(rows),
         "opinfo_unmapped": sorted(set(opinfo_runs.infos()) - set(TABLE)),
     }
 
 
-def by_hand(rows: Any) -> list[str]:
+def hand_part() -> dict[str, Any]:
     """What test_torch_agrees.py and test_torch_agrees_linear.py compare, without samples."""
     import numpy as np
     from case_tables import BY_NAME
     from elementwise_table import ALL
     from recording import recorded
-    from test_torch_agrees_linear import _pairs
+    from test_torch_agrees_linear import _by_other_names, _pairs
 
     import sweepgrad as sg
 
     found = {BY_NAME[one.name] for one in ALL if one.torch}
     with recorded() as calls, np.errstate(all="ignore"):
-        for _, ours, _, *arrays in _pairs():
+        for _, ours, _, *arrays in [*_pairs(), *_by_other_names()]:
             calls.note(ours)
             ours(*[sg.tensor(array) for array in arrays])
         found |= set(calls.by_operation)
-    return sorted(rows[operation].name for operation in found & rows.keys())
+    rows = evidence.operation_rows()
+    return {"by_hand": sorted(rows[operation].name for operation in found & rows.keys())}
 
 
 def main() -> None:
     known = evidence.peers()
-    known |= {"jax": jax_part, "torch": torch_part}[sys.argv[1]]()
+    known |= {"jax": jax_part, "torch": torch_part, "hand": hand_part}[sys.argv[1]]()
     evidence.PEERS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
