@@ -99,7 +99,8 @@ def _why_none(key: Tensor) -> str:
         return (
             f"{shape} has no gradient here: it is the result of an operation, and a backward "
             "keeps gradients of leaves; call its retain_grad() before the backward, or use "
-            "sweepgrad.grad(output, [tensor])"
+            "sweepgrad.grad(output, [tensor]). A parameter after w -= step is such a result: "
+            "change it with w.update(lambda a: a - step)"
         )
     if key._node() is None:
         return (

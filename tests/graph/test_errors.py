@@ -20,8 +20,20 @@ def result():
     return leaf(1.0, 2.0) * 2.0
 
 
+def stepped_by_an_operator():
+    w = leaf(1.0, 2.0)
+    w -= 0.1 * (w * w).sum().backward()[w]
+    return (w * w).sum().backward()[w]
+
+
 #: Name of the mistake: what makes it, the error, the builtin it also is, words of the message.
 MISTAKES = {
+    "a parameter stepped by an operator": (
+        stepped_by_an_operator,
+        sg.NoGradientError,
+        KeyError,
+        ["(2,)", "result of an operation", "retain_grad()", "w.update("],
+    ),
     "an unknown dtype": (
         lambda: sg.tensor([1.0], dtype="nonsense"),
         sg.DtypeError,
