@@ -72,7 +72,7 @@ Seconds are of processor time, for the stress suite of the clock.
 * **handlers**: one thread, and a signal handler wherever CPython looks for signals.
 * **explorer, exhaustive**: every schedule of a fixed set of scenarios with at most two \
 preemptions, up to a number; it has no seed, so one run says it all.
-* **explorer, random**: the same scenarios by random walk and PCT.
+* **explorer, random**: the same scenarios by PCT and, less often, random walk.
 * **state machine**: programs and schedules drawn by seed on the explorer, beside a naive graph \
 that knows no threads.
 * **stress**: `python -m stress --profile all` with the fault planted in its worker.
