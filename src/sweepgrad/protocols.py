@@ -42,6 +42,19 @@ _INSTEAD = {
 }  # fmt: skip
 
 
+class _Missing:
+    """An attribute that says what to write instead.
+
+    Rejected: ``__getattr__``, which NumPy runs twice in each conversion of a tensor.
+    """
+
+    def __init__(self, name: str, instead: str) -> None:
+        self._text = f"'Tensor' object has no attribute {name!r}: {instead}"
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(self._text)
+
+
 def _refuse_storing(caller: Any) -> None:
     """Refuse ``a[i] = t``, for which NumPy asks for a float and the gradient would be lost.
 
@@ -137,18 +150,13 @@ class Protocols:
             return np.array(self._array, dtype=dtype)
         return self.numpy()
 
-    if not TYPE_CHECKING:  # which would make checkers believe that every attribute exists
-
-        def __getattr__(self, name: str) -> NoReturn:
-            more = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
-            kind = type(self).__name__
-            raise AttributeError(
-                f"{kind!r} object has no attribute {name!r}{more}", name=name, obj=self
-            )
-
     def __setitem__(self, index: object, value: object) -> NoReturn:
         raise TensorTypeError(
             "a tensor is not written into, because its value may be saved for a backward; "
             "use t.at[index].set(new), sweepgrad.where(mask, new, t) or, for a parameter, "
             "t.assign(new)"
         )
+
+
+for _name, _instead in _INSTEAD.items():
+    setattr(Protocols, _name, _Missing(_name, _instead))
