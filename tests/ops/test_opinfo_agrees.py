@@ -12,7 +12,8 @@ import pytest
 import torch
 from opinfo_table import REAL_ONLY, TABLE
 
-pytestmark = pytest.mark.peers
+#: An operation has up to 1,440 samples: seconds on a free machine, a minute on a crowded one.
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 
 MAPPED = sorted(name for name in TABLE if name in opinfo_runs.infos())
 IN_COMPLEX = [
