@@ -2,8 +2,13 @@
 
 import gc
 import os
+import signal
 import sys
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores it for what it starts in the background, and so would every child that
+    # is to be interrupted: it would train on for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("SWEEPGRAD_CHECK_LOCKS", "1")
 
 import pytest
