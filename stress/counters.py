@@ -69,13 +69,14 @@ MINE = _Mine()
 
 
 class Paced:
-    """Lets one thread at a time do what holds up all others, for a tenth of the time.
+    """Lets one thread at a time do what holds up all others, then rests ``rest`` times as long.
 
     By the time that the last one took, not by the clock: with 64 threads it takes a hundred
     times as long as with four, most of it in the queue, and a run would do nothing else.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rest: float) -> None:
+        self._rest = rest
         self._busy = NATIVE.lock()
         self._next = 0.0
 
@@ -88,6 +89,6 @@ class Paced:
             action()
         finally:
             end = time.monotonic()
-            self._next = end + 9.0 * (end - start)
+            self._next = end + self._rest * (end - start)
             self._busy.release()
         return True

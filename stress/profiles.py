@@ -38,8 +38,8 @@ class Shared:
         self.pool: deque[Any] = deque(maxlen=32)
         #: Appended once per finished update of ``parameter``; append is one C call.
         self.updates: deque[int] = deque()
-        self.forks = Paced()
-        self.sweeps_in_finalizers = Paced()
+        self.forks = Paced(rest=1.0)
+        self.sweeps_in_finalizers = Paced(rest=9.0)
 
 
 class Trainers:

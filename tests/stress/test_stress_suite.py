@@ -158,11 +158,11 @@ def test_a_finalizer_is_progress_of_the_thread_that_runs_it():
     assert (done.stdout, done.stderr) == ("0 1 a finalizer\n", "")
 
 
-def test_what_holds_up_all_threads_takes_a_tenth_of_the_time_and_one_thread():
+def test_what_holds_up_all_threads_is_done_by_one_at_a_time_that_rests_after_it():
     done = in_child(
         "import time\n"
         "from stress.counters import Paced\n"
-        "paced, took = Paced(), []\n"
+        "paced, took = Paced(rest=9.0), []\n"
         "def action():\n"
         "    assert not paced.run(action), 'one at a time'\n"
         "    time.sleep(0.02)\n"
