@@ -62,8 +62,9 @@ class Watcher:
         self.lines: SimpleQueue[str] = SimpleQueue()
 
     def read(self, stream: Any) -> None:
-        for line in stream:
-            self.lines.put(line)
+        with stream:
+            for line in stream:
+                self.lines.put(line)
 
     def take_lines(self) -> bool:
         """Take in what the child printed; True if there was a beat that shows progress."""
@@ -93,11 +94,16 @@ class Watcher:
         reader = Thread(target=self.read, args=(child.stdout,), daemon=True)
         reader.start()
         last = time.monotonic()
+        end = None
         while child.poll() is None:
-            if self.take_lines():
+            if self.take_lines() and (end is None or time.monotonic() < end):
                 last = time.monotonic()
+                if end is None and self.beats:
+                    # Workers that get on but never stop are a hang too.
+                    end = last + self.arguments.seconds + self.arguments.limit
             elif time.monotonic() - last > self.arguments.limit:
                 self.end(child)
+                reader.join(5.0)
                 return "hung"
         reader.join(5.0)
         self.take_lines()
@@ -107,7 +113,7 @@ class Watcher:
 
     def end(self, child: subprocess.Popen[str]) -> None:
         """Have a hung child write every thread's stack, then kill it."""
-        print("HANG: no progress within the limit; stacks of every thread:", file=sys.stderr)
+        print("HANG: no progress, or no end, within the limit; every stack:", file=sys.stderr)
         if hasattr(signal, "SIGUSR1"):
             child.send_signal(signal.SIGUSR1)
             time.sleep(3.0)  # it writes them itself, and a busy machine lets it wait

@@ -84,6 +84,19 @@ class Run:
         finally:
             counters.running = False
 
+    def work_in_main_thread(self) -> None:
+        """Work until the time is up or something failed, then tell the workers to stop."""
+        end = time.monotonic() + self.arguments.seconds
+        rng = random.Random(self.arguments.seed)
+        work = self.works[-1][0]
+        try:
+            while time.monotonic() < end and not self.stop.is_set():
+                work(rng, self.main_counters)
+        except BaseException:
+            self.failures.append(f"main thread:\n{traceback.format_exc()}")
+        finally:
+            self.stop.set()
+
     def beat(self) -> dict[str, Any]:
         """One line of figures, at any time."""
         resident = resident_bytes()
@@ -149,12 +162,7 @@ class Run:
         timer = self.hazards and signals.start(self.on_timer)
         for thread in [*threads, reporter]:
             thread.start()
-        end = time.monotonic() + self.arguments.seconds
-        rng = random.Random(self.arguments.seed)
-        main_work = self.works[-1][0]
-        while time.monotonic() < end and not self.stop.is_set():
-            main_work(rng, self.main_counters)
-        self.stop.set()
+        self.work_in_main_thread()
         if timer:
             signals.arm(0.0)
         for thread in threads:

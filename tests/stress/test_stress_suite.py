@@ -1,5 +1,6 @@
 """The stress suite runs clean on the shipped code, and its watcher ends what hangs."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -96,6 +97,52 @@ def test_a_wrong_result_fails_the_run(tmp_path):
 
     assert done.returncode == 1, done.stderr
     assert "updates of 1 left the parameter at" in done.stderr
+
+
+CHILDREN = {
+    "a main thread that fails": (
+        "from stress import profiles\n"
+        "shipped = profiles.Churn.__call__\n"
+        "import threading\n"
+        "def churn(self, *rest):\n"
+        "    assert threading.current_thread() is not threading.main_thread(), 'planted'\n"
+        "    return shipped(self, *rest)\n"
+        "profiles.Churn.__call__ = churn\n"
+    ),
+    "workers that never stop": (
+        "from stress import worker\n"
+        "class Never(worker.Event):\n"
+        "    def is_set(self):\n"
+        "        return False\n"
+        "shipped = worker.Run.__init__\n"
+        "def init(self, *rest):\n"
+        "    shipped(self, *rest)\n"
+        "    self.stop = Never()\n"
+        "worker.Run.__init__ = init\n"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [("a main thread that fails", "failed"), ("workers that never stop", "hung")],
+)
+def test_a_run_whose_workers_would_go_on_for_ever_is_ended(kind, verdict, tmp_path, monkeypatch):
+    from stress import __main__ as suite
+
+    program = tmp_path / "child.py"
+    program.write_text(
+        CHILDREN[kind] + "from stress import worker\nraise SystemExit(worker.main())"
+    )
+    arguments = argparse.Namespace(
+        threads=2, seconds=1.0, seed=0, profile="churn", limit=2.0, switch_interval=1e-6
+    )
+    flags = suite.command(arguments)[5:]
+    child = [sys.executable, "-X", "faulthandler", str(program), *flags]
+    monkeypatch.setattr(suite, "command", lambda _: child)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "src")]))
+
+    assert suite.Watcher(arguments).watch() == verdict
 
 
 def test_the_worker_ends_when_its_watcher_is_killed():
