@@ -25,7 +25,7 @@ DEEPER = 6
 #: Every so many rounds are random walks.
 WALKS = 6
 #: Of the exhaustive search: schedules of one scenario at most.
-AT_MOST = 600
+AT_MOST = 1500
 
 
 class Scattered:
