@@ -9,6 +9,7 @@ import numpy as np
 import sweepgrad as sg
 from graph.test_interrupts import ONE, Scene, gradient
 from hazards.scenes import (
+    arrived_in_a_merged_graph,
     arrived_under_a_queued_drop,
     checkpointed,
     consumed_in_a_merged_graph,
@@ -136,6 +137,7 @@ OPERATIONS = {
     "drop while the lock is held": (Scene, lambda s: under_the_lock(s, "c")),
     "drop inside a section": (Scene, lambda s: inside_a_section(s, lambda: drop(s, "c"))),
     "drop a consumed handle": (consumed_in_a_merged_graph, lambda s: drop(s, "gone")),
+    "drop what arrived in a merged graph": (arrived_in_a_merged_graph, lambda s: drop(s, "late")),
     "drop before there is a graph": (Scene, lambda s: section.on_drop(s.leaf(1.0)._node)),
     "drop beside another": (with_a_value_that_queues, lambda s: drop(s, "f")),
     "drop a leaf": (with_a_third_graph, lambda s: drop(s, "third", "z")),

@@ -126,6 +126,15 @@ def consumed_in_a_merged_graph():
     return scene
 
 
+def arrived_in_a_merged_graph():
+    """A live node that was not counted when its graph was merged away, and still names that."""
+    scene = Scene()
+    scene.late = scene.d * 4.0
+    scene.joined = larger_than(scene, scene.e)
+    assert scene.late._node.graph.forward is not None
+    return scene
+
+
 def larger_than(scene, other):
     """Join the graph of ``other`` into the graph of ``scene.a``, which is made the larger."""
     scene.more = [scene.a * 2.0 for _ in range(8)]

@@ -52,6 +52,8 @@ class Mode(ABC):
         progress: one per thread.
         history: figures at the end of each epoch of the first thread.
         started: when training began, by ``time.perf_counter``.
+        settled: resident bytes when every thread had finished its first epoch, noted by the
+            last of them: a display that looks now and then may come much later.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Mode(ABC):
         self.progress = [ThreadProgress() for _ in range(settings.threads)]
         self.history: list[EpochFigures] = []
         self.started = time.perf_counter()
+        self.settled: int | None = None
         self.models: list[nn.Sequential] = []
         self.optimizers: list[optim.Optimizer] = []
 
@@ -79,6 +82,8 @@ class Mode(ABC):
                 self.progress[index].epoch = epoch + 1
                 if index == 0:
                     self._note(epoch + 1)
+                if self.settled is None and all(thread.epoch for thread in self.progress):
+                    self.settled = resident_bytes()
         except BrokenBarrierError:
             self.control.abort()  # another thread's error, or a stop: told elsewhere
         except BaseException as error:

@@ -91,17 +91,14 @@ class Watch:
     def __init__(self, mode: Mode, observer: Observer | None) -> None:
         self._mode = mode
         self._observer = observer
-        self._first_epoch: int | None = None
         self._peak = 0
 
     def look(self) -> None:
         """Sample memory and show a snapshot."""
         mode = self._mode
         resident = resident_bytes()
-        if self._first_epoch is not None:
-            self._peak = max(self._peak, resident)
-        elif all(progress.epoch for progress in mode.progress):
-            self._first_epoch = self._peak = resident
+        if mode.settled is not None:
+            self._peak = max(self._peak, mode.settled, resident)
         if self._observer is not None:
             self._observer(
                 Snapshot(
@@ -126,7 +123,7 @@ class Watch:
             accuracy=mode.accuracy(),
             threads=mode.progress,
             history=mode.history,
-            resident_first_epoch=self._first_epoch,
+            resident_first_epoch=mode.settled,
             resident_peak=self._peak,
             resident_end=resident_bytes(),
             memory=memory,
