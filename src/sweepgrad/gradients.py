@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -141,6 +143,12 @@ def _finish(results: dict[Node, tuple[Tensor, Any]]) -> None:
     run_callbacks()
 
 
+#: CPython before 3.12 collects wherever something is allocated, also inside the C code that
+#: sets a context variable.  A finalizer that sets one then, as NumPy's error state is, frees the
+#: mapping which that code goes on reading: the process crashes.
+_COLLECTS_ANYWHERE = sys.version_info < (3, 12)
+
+
 def differentiate(
     roots: list[tuple[Node, Any]],
     targets: frozenset[Node] | None,
@@ -148,6 +156,20 @@ def differentiate(
     create_graph: bool,
 ) -> dict[Node, Any]:
     """Back-propagate from nodes with their seeds; see :class:`sweepgrad.graph.Request`."""
+    if _COLLECTS_ANYWHERE:
+        # In a copy of the context, which holds the mapping and has its own variables set: a
+        # backward may be run by a finalizer, and whose code it is in nobody can tell.
+        run = contextvars.copy_context().run
+        return run(_differentiate, roots, targets, retain_graph, create_graph)
+    return _differentiate(roots, targets, retain_graph, create_graph)
+
+
+def _differentiate(
+    roots: list[tuple[Node, Any]],
+    targets: frozenset[Node] | None,
+    retain_graph: bool,
+    create_graph: bool,
+) -> dict[Node, Any]:
     # No floating-point warnings while rules run, where inf and NaN are answers: the gradient of
     # sqrt at 0 is inf, and a rule may overflow on its way to a finite value.  Entered once, since
     # once for each rule would cost as much as the rule.  Whoever looks for the origin of a NaN

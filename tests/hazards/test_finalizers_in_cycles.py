@@ -1,6 +1,8 @@
 """What a finalizer finds that a collection calls: its own tensors look dropped, and say so."""
 
 import gc
+import subprocess
+import sys
 
 import sweepgrad as sg
 from sweepgrad.graph import DEFAULT
@@ -82,3 +84,47 @@ def test_a_tensor_that_a_finalizer_revives_keeps_its_value(baseline):
     DEFAULT.check_valid()
     revived.clear()
     assert trunk.backward(ONE)[x].tolist() == [2.0]
+
+
+COLLECTED_INSIDE_AN_ERROR_STATE = """
+import gc, random
+import numpy as np
+import sweepgrad as sg
+
+class Cycle:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        leaf = sg.tensor(np.array([3.0]), requires_grad=True)
+        assert (leaf * leaf).backward(np.ones(1))[leaf].tolist() == [6.0]
+
+chance = random.Random(1)
+for turn in range(8_000):
+    if turn % 20 == 0:
+        gc.set_threshold(chance.randrange(5, 60), 1000, 1000)
+    Cycle()
+    with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
+            pass
+        some = [[] for _ in range(chance.randrange(8))]
+print("done")
+"""
+
+
+def test_a_backward_in_a_finalizer_does_not_disturb_the_context_variable_that_is_being_set():
+    """CPython 3.11 collects inside the C code that sets one, and reads on what it read before.
+
+    1. NumPy's error state is set: C code reads the mapping of the context's variables
+    2. it allocates, and a collection runs a finalizer that back-propagates
+    3. the backward sets the error state and puts it back: the mapping is replaced and freed
+    4. the C code of 1 goes on with the mapping that it read: segmentation fault
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTED_INSIDE_AN_ERROR_STATE],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
