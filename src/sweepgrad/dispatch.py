@@ -7,8 +7,16 @@ the operations are installed on the class itself (:mod:`sweepgrad.ops.install`).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
+
+#: CPython before 3.12 collects wherever something is allocated, also inside the C code that
+#: sets a context variable.  A finalizer that sets one then, as NumPy's error state is, frees the
+#: mapping which that code goes on reading: the process crashes.  A copy of the context holds
+#: the mapping and has variables of its own, so each backward runs in one: a finalizer may run
+#: it, and inside whose code that is nobody can tell.
+COLLECTS_ANYWHERE = sys.version_info < (3, 12)
 
 
 def _missing(*args: Any) -> Any:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextvars
 import functools
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
@@ -143,12 +142,6 @@ def _finish(results: dict[Node, tuple[Tensor, Any]]) -> None:
     run_callbacks()
 
 
-#: CPython before 3.12 collects wherever something is allocated, also inside the C code that
-#: sets a context variable.  A finalizer that sets one then, as NumPy's error state is, frees the
-#: mapping which that code goes on reading: the process crashes.
-_COLLECTS_ANYWHERE = sys.version_info < (3, 12)
-
-
 def differentiate(
     roots: list[tuple[Node, Any]],
     targets: frozenset[Node] | None,
@@ -156,20 +149,6 @@ def differentiate(
     create_graph: bool,
 ) -> dict[Node, Any]:
     """Back-propagate from nodes with their seeds; see :class:`sweepgrad.graph.Request`."""
-    if _COLLECTS_ANYWHERE:
-        # In a copy of the context, which holds the mapping and has its own variables set: a
-        # backward may be run by a finalizer, and whose code it is in nobody can tell.
-        run = contextvars.copy_context().run
-        return run(_differentiate, roots, targets, retain_graph, create_graph)
-    return _differentiate(roots, targets, retain_graph, create_graph)
-
-
-def _differentiate(
-    roots: list[tuple[Node, Any]],
-    targets: frozenset[Node] | None,
-    retain_graph: bool,
-    create_graph: bool,
-) -> dict[Node, Any]:
     # No floating-point warnings while rules run, where inf and NaN are answers: the gradient of
     # sqrt at 0 is inf, and a rule may overflow on its way to a finite value.  Entered once, since
     # once for each rule would cost as much as the rule.  Whoever looks for the origin of a NaN
@@ -333,13 +312,11 @@ def grad(
     roots = [(node_of(output, "grad"), seed) for output, seed in zip(out_list, seeds, strict=True)]
     nodes = [node_of(wanted, "grad") for wanted in in_list]
     retain = create_graph if retain_graph is None else retain_graph
-    try:
-        found = differentiate(roots, frozenset(nodes), retain, create_graph)
-        if WATCH:
-            run_callbacks()
-    except BaseException:
-        drop_callbacks()
-        raise
+    arguments = roots, frozenset(nodes), retain, create_graph
+    if dispatch.COLLECTS_ANYWHERE:
+        found = copy_context().run(_found, *arguments)
+    else:
+        found = _found(*arguments)
     taken = {id(seed) for seed in seeds}
     results: list[Any] = []
     for node, handle in zip(nodes, in_list, strict=True):
@@ -353,6 +330,23 @@ def grad(
                 "pass allow_unused=True to get None for it"
             )
     return tuple(results)
+
+
+def _found(
+    roots: list[tuple[Node, Any]],
+    targets: frozenset[Node],
+    retain_graph: bool,
+    create_graph: bool,
+) -> dict[Node, Any]:
+    """The gradients of the targets, once the callbacks at the end have run."""
+    try:
+        found = differentiate(roots, targets, retain_graph, create_graph)
+        if WATCH:
+            run_callbacks()
+    except BaseException:
+        drop_callbacks()
+        raise
+    return found
 
 
 def _listed(tensors: Tensor | Sequence[Tensor]) -> list[Tensor]:

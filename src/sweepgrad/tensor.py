@@ -11,6 +11,7 @@ the declared operation itself: ``t * u`` is one Python call.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
@@ -247,7 +248,10 @@ class Tensor(Protocols, InstalledMethods):
             GraphConsumedError: if an earlier backward consumed a part of the graph;
                 nothing has been changed.
         """
-        return cast("Gradients", dispatch.backward(self, gradient, retain_graph, create_graph))
+        arguments = self, gradient, retain_graph, create_graph
+        if dispatch.COLLECTS_ANYWHERE:
+            return cast("Gradients", copy_context().run(dispatch.backward, *arguments))
+        return cast("Gradients", dispatch.backward(*arguments))
 
     def register_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
         """Call ``hook(gradient)`` when this tensor's gradient is complete in a backward.
