@@ -57,18 +57,25 @@ class Gradients(Mapping[Tensor, Any]):
             NoGradientError: if it got none; says why.
             TensorTypeError: if ``key`` is not a tensor.
         """
-        if not isinstance(key, Tensor):
-            raise TensorTypeError(f"gradients are looked up by tensor, got {type(key).__name__}")
-        node = key._node
-        found = self._by_node.get(node) if node is not None else None
+        found = self._pair(key)
         if found is None:
             raise NoGradientError(_why_none(key))
         return found[1]
 
-    def get(self, key: object, default: Any = None) -> Any:
-        """The gradient of ``key``, or ``default`` if it got none."""
-        found = self._by_node.get(key._node) if isinstance(key, Tensor) else None  # type: ignore[arg-type]
+    def get(self, key: Tensor, default: Any = None) -> Any:
+        """The gradient of ``key``, or ``default`` if it got none.
+
+        Raises:
+            TensorTypeError: if ``key`` is not a tensor.
+        """
+        found = self._pair(key)
         return default if found is None else found[1]
+
+    def _pair(self, key: Tensor) -> tuple[Tensor, Any] | None:
+        if not isinstance(key, Tensor):
+            raise TensorTypeError(f"gradients are looked up by tensor, got {type(key).__name__}")
+        node = key._node
+        return self._by_node.get(node) if node is not None else None
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, Tensor) and key._node in self._by_node

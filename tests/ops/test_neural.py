@@ -451,3 +451,20 @@ def test_indices_of_an_embedding_may_be_changed_afterwards():
     out = sg.embedding(table, indices).sum()
     indices[:] = 2
     np.testing.assert_array_equal(out.backward()[table][:, 0], [1, 1, 0])
+
+
+@pytest.mark.parametrize("weight", [None, "each"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("rows", [4, 2_000])
+def test_cross_entropy_of_few_and_of_many_rows_is_softmax_minus_one_hot(rows, order, weight):
+    """The rule has the exponentials of few rows and computes those of many again."""
+    x = np.asarray(np.random.default_rng(5).normal(size=(rows, 10)), order=order)
+    labels = np.arange(rows) % 10
+    weights = None if weight is None else np.arange(1.0, 11.0)
+    powers = np.exp(x)
+    expected = powers / powers.sum(1, keepdims=True) - np.eye(10)[labels]
+    share = np.ones(rows) if weights is None else weights[labels]
+
+    found = gradient(lambda t: sg.cross_entropy(t, labels, weight=weights), x)
+
+    np.testing.assert_allclose(found, expected * (share / share.sum())[:, None], atol=1e-14)

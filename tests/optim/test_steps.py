@@ -148,3 +148,27 @@ def test_a_gradient_that_does_not_fit_is_refused_and_changes_nothing(gradient, m
         SGD([p], 0.1).step({p: gradient})
 
     assert p.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("make", [SGD, Adam])
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", ">f8", "<f2", "<c8"])
+@pytest.mark.parametrize("shape", [(), (2, 3), (0,)])
+def test_a_step_keeps_the_shape_and_the_dtype_of_a_parameter(make, dtype, shape):
+    """Also where NumPy gives a scalar, or bytes in the machine's own order."""
+    p = sg.tensor(np.ones(shape, dtype), requires_grad=True)
+
+    make([p], 0.25).step({p: np.ones(shape, dtype)})
+
+    assert (p.shape, p.dtype) == (shape, np.dtype(dtype))
+    np.testing.assert_allclose(p.numpy(), np.full(shape, 0.75), atol=1e-3)
+
+
+def test_get_of_gradients_tells_no_gradient_from_no_tensor():
+    p, other = parameter(), parameter()
+    gradients = (p * 2.0).backward()
+
+    assert gradients.get(p).tolist() == [2.0]
+    assert gradients.get(other) is None
+    assert gradients.get(sg.tensor([1.0]), 7) == 7
+    with pytest.raises(sg.TensorTypeError, match="by tensor"):
+        gradients.get("p")

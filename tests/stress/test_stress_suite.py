@@ -28,6 +28,19 @@ def stress(*arguments, **environment):
     return done, time.monotonic() - start
 
 
+def child(*arguments):
+    """Run Python with a program that may import the suite."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=55,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
+        check=False,
+    )
+
+
 @pytest.mark.parametrize("profile", ["trainers", "churn", "merge", "hazards"])
 def test_each_profile_passes_and_prints_the_fixed_line(profile, tmp_path):
     figures, page = tmp_path / "figures.json", tmp_path / "page.html"
@@ -85,15 +98,7 @@ def test_a_wrong_result_fails_the_run(tmp_path):
         "--limit",
         "20",
     ]
-    done = subprocess.run(
-        [sys.executable, str(program), *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=55,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
-        check=False,
-    )
+    done = child(str(program), *arguments)
 
     assert done.returncode == 1, done.stderr
     assert "updates of 1 left the parameter at" in done.stderr
@@ -170,22 +175,10 @@ def test_bad_arguments_are_refused():
     assert "--threads must be at least 1" in done.stderr
 
 
-def in_child(program):
-    """Run a program that may import the suite."""
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=55,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
-        check=False,
-    )
-
-
 def test_a_finalizer_is_progress_of_the_thread_that_runs_it():
     """A collection runs those of all threads; its own thread would look stalled for minutes."""
-    done = in_child(
+    done = child(
+        "-c",
         "import gc, threading\n"
         "import sweepgrad as sg\n"
         "from stress.counters import MINE\n"
@@ -200,13 +193,14 @@ def test_a_finalizer_is_progress_of_the_thread_that_runs_it():
         "thread.start()\n"
         "thread.join()\n"
         "gc.collect()\n"
-        "print(made[0].finalizers, MINE.counters.finalizers, MINE.counters.where)\n"
+        "print(made[0].finalizers, MINE.counters.finalizers, MINE.counters.where)\n",
     )
     assert (done.stdout, done.stderr) == ("0 1 a finalizer\n", "")
 
 
 def test_what_holds_up_all_threads_is_done_by_one_at_a_time_that_rests_after_it():
-    done = in_child(
+    done = child(
+        "-c",
         "import time\n"
         "from stress.counters import Paced\n"
         "paced, took = Paced(rest=9.0), []\n"
@@ -218,13 +212,14 @@ def test_what_holds_up_all_threads_is_done_by_one_at_a_time_that_rests_after_it(
         "while time.monotonic() < end:\n"
         "    paced.run(action)\n"
         "gaps = [later - one for one, later in zip(took, took[1:])]\n"
-        "assert gaps and min(gaps) > 0.19, gaps\n"
+        "assert gaps and min(gaps) > 0.19, gaps\n",
     )
     assert done.returncode == 0, done.stderr
 
 
 def test_signals_go_past_waits_on_the_builds_that_they_break():
-    done = in_child(
+    done = child(
+        "-c",
         "import sys\n"
         "from stress.signals import breaks_waits\n"
         "def breaks(version, gil):\n"
@@ -232,6 +227,6 @@ def test_signals_go_past_waits_on_the_builds_that_they_break():
         "    return breaks_waits()\n"
         "versions = [(3, 13, 13), (3, 13, 14), (3, 14, 4), (3, 14, 5), (3, 15, 0)]\n"
         "assert not any(breaks(version, True) for version in versions)\n"
-        "print([breaks(version, False) for version in versions])\n"
+        "print([breaks(version, False) for version in versions])\n",
     )
     assert (done.stdout, done.stderr) == ("[True, False, True, False, False]\n", "")

@@ -318,7 +318,7 @@ def on_drop(node: Node) -> None:
         if graph is None:
             return
         claim = node.claim
-        if claim is not None and claim.committed and not graph.dirty:
+        if claim is not None and claim.committed and graph.forward is None and not graph.dirty:
             return  # a loss after its backward: it has left the registry with the claim
         state: ThreadState = graph.threads.state
         if state.section is not None:
