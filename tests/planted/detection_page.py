@@ -27,6 +27,7 @@ CANNOT = {
                 "inputs_let_go_before_recording",
                 "hooks_made_twice",
                 "update_without_a_compare",
+                "drop_trusts_any_claim",
             ),
             NO_ORDER,
         )

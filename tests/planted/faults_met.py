@@ -199,6 +199,17 @@ def shortened_during_a_merge():
     return replaced(locator.find, find)
 
 
+def drop_trusts_any_claim():
+    """The drop of a node that a backward has visited is done, also if its claim came to nothing."""
+    shipped = section.on_drop
+
+    def on_drop(node):
+        if node.claim is None:
+            shipped(node)
+
+    return replaced(shipped, on_drop)
+
+
 @contextmanager
 def fork_takes_the_locks_inside_out():
     """A fork takes the graphs' locks first and the directory's after them."""
@@ -241,6 +252,7 @@ FAULTS = {
         hooks_made_twice,
         update_without_a_compare,
         shortened_during_a_merge,
+        drop_trusts_any_claim,
         fork_takes_the_locks_inside_out,
     )
 }

@@ -443,6 +443,11 @@ SHOWN_BY = {
         "invariant",
         "GraphConsumedError",
     ),
+    "drop_trusts_any_claim": (
+        lambda: pair(worlds.backward, worlds.backward),
+        "invariant",
+        "dead nodes",
+    ),
     "directory_entry_left_behind": (lambda: dropped_whole, "invariant", "graphs listed"),
     "inputs_let_go_before_recording": (lambda: temporary_beside_a_sweep, "invariant", "consumed"),
     "hooks_made_twice": (lambda: two_first_hooks, "invariant", "hooks lost"),
