@@ -11,6 +11,7 @@ import gc
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,8 @@ def longest_wait(plan: Plan) -> CaseResult:
     size = plan.pick(30_000, 1_000_000)
     rounds = plan.pick(2, 3)
     note = f"switch interval {SWITCH_INTERVAL * 1e3:g} ms"
-    control = [_pause_during(_busy, Scene(10), own_graph=True) for _ in range(rounds)]
+    busy = _busy_for(size * PER_NODE)  # as long as the sweep: the longest of many pauses
+    control = [_pause_during(busy, Scene(10), own_graph=True) for _ in range(rounds)]
     result.rows.append(
         Row(
             "sweep-wait",
@@ -178,10 +180,13 @@ def longest_wait(plan: Plan) -> CaseResult:
     return result
 
 
-def _busy() -> None:
-    end = time.perf_counter() + 0.3
-    while time.perf_counter() < end:
-        sum(range(100))
+def _busy_for(seconds: float) -> Callable[[], None]:
+    def busy() -> None:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            sum(range(100))
+
+    return busy
 
 
 def _pause_during(action: Any, scene: Scene, own_graph: bool) -> float:

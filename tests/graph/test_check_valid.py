@@ -38,6 +38,23 @@ def a_child_of_a_tip(s):
     s.b._node.children = 1
 
 
+def a_child_not_below(s):
+    s.a._node.below = [s.b._node.id]
+
+
+def a_child_below_the_wrong_node(s):
+    s.a._node.below.append(s.a._node.id)
+
+
+def an_unavailable_node_not_in_the_backlog(s):
+    s.more = [s.a * 5.0, s.a * 7.0]  # so that the backward does not pay for a sweep
+    s.runtime.check_valid()
+    s.b.backward([1.0])
+    assert len(s.graph.nodes) == 3
+    s.runtime.check_valid()
+    s.graph.backlog = None
+
+
 def one_tip_too_many(s):
     s.graph.tips += 1
 
@@ -99,6 +116,9 @@ CORRUPTIONS = [
     (one_child_too_many, "children of"),
     (one_child_too_few, "children of"),
     (a_child_of_a_tip, "children of"),
+    (a_child_not_below, "what is below"),
+    (a_child_below_the_wrong_node, "what is below"),
+    (an_unavailable_node_not_in_the_backlog, "in the backlog"),
     (one_tip_too_many, "tips"),
     (one_tip_too_few, "tips"),
     (bytes_too_many, "saved bytes"),
@@ -128,9 +148,9 @@ def test_the_corruptions_cover_every_derived_field():
     """A field added to a graph or registry must be corrupted above or be named here."""
     from sweepgrad.graph.registry import NodeRegistry
 
-    corrupted = {"nodes", "tips", "saved_bytes", "dirty", "absorbing"}
+    corrupted = {"nodes", "tips", "saved_bytes", "dirty", "absorbing", "backlog"}
     # Not derived: identity, wiring, the queues (checked through dead nodes), the forwarding
-    # (a graph that has one is not listed) and credit and spent, which only rise.
+    # (a graph that has one is not listed) and the credit, which counts what has been.
     others = {
         "serial",
         "lock",
@@ -140,7 +160,6 @@ def test_the_corruptions_cover_every_derived_field():
         "arrivals",
         "forward",
         "credit",
-        "spent",
         "__weakref__",
     }
     assert corrupted | others == {*Graph.__slots__, *NodeRegistry.__slots__}

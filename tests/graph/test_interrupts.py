@@ -13,6 +13,7 @@ import sweepgrad as sg
 from support.interrupts import Interrupter, count_points, watched
 from sweepgrad.graph import (
     GraphRuntime,
+    backlog,
     check_locks,
     engine,
     hierarchy,
@@ -30,6 +31,7 @@ from sweepgrad.graph import (
 from sweepgrad.sync import NATIVE
 
 MODULES = (
+    backlog,
     engine,
     hierarchy,
     locator,

@@ -7,7 +7,6 @@ import pytest
 import sweepgrad as sg
 from sweepgrad.graph import GraphRuntime, sweeper
 from sweepgrad.graph.registry import NodeRegistry
-from sweepgrad.graph.section import enter
 
 
 def chain(leaf, length):
@@ -65,6 +64,31 @@ def test_a_sweep_makes_the_same_calls_beside_few_and_beside_many_live_nodes():
     assert calls_beside_few == calls_beside_many
 
 
+@pytest.mark.parametrize("live", [5, 5_000])
+def test_a_sweep_makes_the_same_calls_beside_live_nodes_of_the_same_graph(live):
+    """Beside live nodes that were recorded before, between and after what is freed."""
+
+    def calls_beside(live):
+        runtime = GraphRuntime()
+        leaf = runtime.tensor([1.0], requires_grad=True)
+        before = chain(leaf, live)
+        trunk = leaf * 2.0
+        kept = [trunk * 3.0 for _ in range(10)]
+        joined = before * kept[0]  # unavailable like the rest, once the trunk is consumed
+        after = chain(before, live)
+        more = [trunk * 4.0 for _ in range(20)]
+        runtime.memory_report()
+        trunk.backward([1.0])
+        report, calls = calls_of(runtime.graph_cleanup)
+        assert (len(kept), len(more), joined.item(), after.item()) == (10, 20, 6.0, 1.0)
+        assert (report.nodes_freed, report.nodes_left) == (31, 2 * live)
+        runtime.check_valid()
+        return calls
+
+    calls_beside(40)  # the first in a process makes calls of its own
+    assert calls_beside(live + 40) == calls_beside(40)
+
+
 def test_a_second_sweep_has_nothing_to_look_at():
     runtime = GraphRuntime()
     leaf = runtime.tensor([1.0], requires_grad=True)
@@ -85,15 +109,16 @@ def test_a_sweep_lets_go_of_the_lock_after_each_piece(monkeypatch, full):
     pieces = []
     shipped = sweeper._sweep_piece
 
-    def noted(graph, trash, piece, paid):
-        pieces.append((len(piece), paid > 0))
-        return shipped(graph, trash, piece, paid)
+    def noted(graph, trash):
+        more, nodes, saved = shipped(graph, trash)
+        pieces.append((more, nodes))
+        return more, nodes, saved
 
     monkeypatch.setattr(sweeper, "_sweep_piece", noted)
     report = runtime.graph_cleanup(full)
 
     assert (report.nodes_freed, report.nodes_left, len(kept)) == (3_000, 0, 3_000)
-    assert pieces == [(1_000, False), (1_000, False), (1_000, True)]
+    assert pieces == [(True, 1_000), (True, 1_000), (False, 1_000)]
     runtime.check_valid()
 
 
@@ -141,23 +166,105 @@ def test_a_child_that_comes_too_late_is_added_up_before_it_is_forgotten(monkeypa
     assert (report.tips, report.saved_bytes, report.nodes) == (0, 0, 0)
 
 
-def test_a_sweep_in_pieces_leaves_what_claims_pay_after_a_sweep_that_came_between():
-    """1. A full sweep begins, paid by 5 claimed nodes.  2. A backward claims 2 and sweeps.
-    3. Another claims 5.  4. The full sweep ends: the graph must be looked at again.
-    """
+def heads_of(trunks):
+    """Three tips for each trunk; all of them and their trunks in one graph."""
+    heads = [trunk * 3.0 for trunk in trunks for _ in range(3)]
+    _ = sg.concatenate(trunks)  # joins the graphs; its own node goes with its handle
+    return heads
+
+
+def test_a_sweep_ends_though_claims_go_on_to_make_nodes_unavailable(monkeypatch):
+    """What is claimed between two pieces is left to the next sweep."""
     runtime = GraphRuntime()
     leaf = runtime.tensor([1.0], requires_grad=True)
-    tip = chain(leaf, 6)
+    trunks = [leaf * float(number) for number in range(20)]
+    heads = heads_of(trunks)
+    shipped, pieces = sweeper.enter, []
+
+    def claim_before_each_piece(graph, operation, action, *args):
+        if action is sweeper._sweep_piece:
+            pieces.append(operation)
+            trunks.pop().backward([1.0])
+        return shipped(graph, operation, action, *args)
+
+    trunks.pop().backward([1.0])
+    monkeypatch.setattr(sweeper, "enter", claim_before_each_piece)
+    monkeypatch.setattr(sweeper, "_PIECE", 1)
+    report = runtime.graph_cleanup()
+
+    assert (report.nodes_freed, len(pieces)) == (3, 4)  # one for the node that joined them
+    assert runtime.graph_cleanup(full=True).nodes_freed >= 9
+    runtime.check_valid()
+    assert len(heads) == 60
+
+
+def test_a_sweep_that_was_interrupted_between_two_pieces_is_finished_by_the_next(monkeypatch):
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    kept = garbage(leaf, 10)
+    shipped, pieces = sweeper.enter, []
+
+    def interrupted(graph, operation, action, *args):
+        if action is sweeper._sweep_piece:
+            pieces.append(operation)
+            if len(pieces) == 5:
+                raise KeyboardInterrupt
+        return shipped(graph, operation, action, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweeper, "enter", interrupted)
+        patch.setattr(sweeper, "_PIECE", 1)
+        with pytest.raises(KeyboardInterrupt):
+            runtime.graph_cleanup()
+    runtime.check_valid()
+
+    report = runtime.graph_cleanup()
+    assert (report.nodes_freed, report.nodes_left, len(kept)) == (26, 0, 30)
+
+
+def test_a_merge_brings_along_what_is_to_be_swept():
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    kept = heads_of([leaf * 2.0, trunk := leaf * 3.0])
+    trunk.backward([1.0])
+    large = chain(leaf, 50)
     runtime.memory_report()
-    graph = tip._node.graph
+    both = large * kept[0]
 
-    def steps(graph, garbage):
-        graph.credit = 5
-        _, paid, _, _ = sweeper._begin(graph, garbage, False)
-        sweeper.sweep_with_backward(graph, garbage, 2)
-        assert graph.credit == graph.spent
-        sweeper.sweep_with_backward(graph, garbage, 5)
-        sweeper._sweep_piece(graph, garbage, [], paid)
-        return graph.credit - graph.spent
+    report = runtime.graph_cleanup()
+    assert (report.nodes_freed, report.nodes_left) == (3, 50 + 1 + 3 + 1)
+    runtime.check_valid()
+    assert both.item() == 6.0
 
-    assert enter(graph, "a test", steps) == 5
+
+def test_children_that_go_leave_no_trace_below_their_parent():
+    """A trunk that lives, and 20,000 children one after another, half of them counted."""
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    trunk = leaf * 2.0
+    kept = [trunk * 3.0 for _ in range(5)]
+    for number in range(20_000):
+        child = trunk * 4.0
+        if number % 2:
+            runtime.memory_report()
+        kept[number % 5] = child
+    runtime.check_valid()
+    assert len(trunk._node.below) < 40
+
+
+def test_a_backlog_whose_nodes_have_gone_does_not_grow_for_ever():
+    """Beside 500 live nodes: a part of their graph is claimed, what it leaves behind is dropped."""
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    live = chain(leaf, 500)
+    runtime.memory_report()
+    graph = live._node.graph
+    for _ in range(2_000):
+        trunk = live * 2.0
+        left = [trunk * 3.0 for _ in range(50)]
+        sg.grad(trunk, [live], [[1.0]])
+        del left
+    size = 0 if graph.backlog is None else graph.backlog.size
+    assert size <= 2 * (501 + 1 + 50) + 50
+    runtime.check_valid()
+    assert live.backward([1.0])[leaf].tolist() == [1.0]

@@ -219,6 +219,29 @@ def met_by(action, others=0):
     return prepare
 
 
+class Overtaken(deque):
+    """A queue to which another thread appends an item right after its length was first asked."""
+
+    late = None
+
+    def __len__(self):
+        length = super().__len__()
+        if self.late is not None:
+            item, self.late = self.late, None
+            self.append(item)
+        return length
+
+
+def with_a_child_that_arrives_before_the_marks():
+    """The walk of a claim of the whole graph begins, and then a child of ``c`` arrives."""
+    scene = Scene()
+    scene.late = scene.c * 2.0
+    graph = scene.a._node.graph
+    graph.arrivals = Overtaken(graph.arrivals)
+    graph.arrivals.late = graph.arrivals.pop()
+    return scene
+
+
 def join_d_and_c(scene):
     scene.joined = scene.d * scene.c
 
@@ -261,11 +284,45 @@ def with_a_queued_value_that_queues():
     return scene
 
 
-def sweep_a_piece_that_another_thread_swept(scene):
-    """The first node of the piece is gone."""
-    piece = [scene.f._node, scene.a._node]
-    graph = scene.a._node.graph
-    return section.enter(graph, "graph_cleanup", sweeper._sweep_piece, piece, 0)
+def with_a_backlog():
+    """A trunk is consumed that has four children; one of them has a child, one has gone since."""
+    scene = Scene()
+    trunk = scene.a * 4.0
+    scene.f, scene.g, scene.h, scene.gone = (trunk * 2.0 for _ in range(4))
+    scene.i = scene.f * scene.a
+    scene.j, scene.k = scene.g * 2.0, scene.g * 3.0
+    sg.grad(trunk, [scene.a], [ONE])
+    del scene.gone, trunk
+    return scene
+
+
+def with_one_child_below():
+    scene = Scene()
+    scene.f = scene.a * 4.0
+    scene.g = scene.f * 2.0
+    return scene
+
+
+def with_many_children_gone():
+    """Twelve counted children of ``a`` have gone, and another has just arrived."""
+    scene = Scene()
+    gone = [scene.a * 4.0 for _ in range(12)]
+    scene.runtime.memory_report()
+    del gone
+    scene.f = scene.a * 9.0
+    return scene
+
+
+def sweep_a_piece_of_nothing(scene):
+    """As where a backward has swept since the sweep began."""
+    return section.enter(scene.a._node.graph, "graph_cleanup", sweeper._sweep_piece)
+
+
+def with_a_backlog_in_both():
+    """As above, and another sweep has begun; the other graph has one as well."""
+    scene = with_a_backlog()
+    section.enter(scene.a._node.graph, "graph_cleanup", sweeper._begin, False)
+    return scene
 
 
 def refused_for_two_runtimes(scene):

@@ -21,6 +21,7 @@ from support.build import FREE_THREADED
 from support.interrupts import Interrupted
 from support.lines import AtLines, cleaning_lines, lines_of, raising_lines
 from sweepgrad.graph import (
+    backlog,
     check_locks,
     engine,
     locator,
@@ -32,12 +33,13 @@ from sweepgrad.graph import (
     sweeper,
 )
 
-MODULES = (register, registry, section, locator, sweeper, engine, parameters, node)
+MODULES = (backlog, register, registry, section, locator, sweeper, engine, parameters, node)
 
 #: What neither changes anything nor runs in production, and what makes objects before anyone
 #: else can know of them.
 NO_OPERATIONS = frozenset(
     {
+        "Backlog.ids",
         "Claim.__repr__",
         "Graph.__repr__",
         "Graph.check_valid",

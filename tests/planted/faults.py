@@ -45,14 +45,14 @@ def replaced(function, other):
 
 def directory_under_graph():
     """The directory's lock is taken under a graph's lock: a sweep that registers what it frees."""
-    shipped = sweeper._sweep_piece
+    shipped = sweeper._begin
 
-    def sweep_piece(graph, garbage, piece, paid):
+    def begin(graph, garbage, full):
         with graph.runtime.locator.lock:
             pass
-        return shipped(graph, garbage, piece, paid)
+        return shipped(graph, garbage, full)
 
-    return patched(sweeper, "_sweep_piece", sweep_piece)
+    return patched(sweeper, "_begin", begin)
 
 
 def locks_in_order_of_arrival():
@@ -255,17 +255,35 @@ def flag_raised_after_the_append():
     return replaced(shipped, register_one)
 
 
-def sweep_pays_for_later_claims():
-    """A sweep in pieces takes all credit at its end, also what claims have brought meanwhile."""
+def sweep_answers_for_later_claims():
+    """A sweep that has come to its end throws away what claims have found meanwhile."""
     shipped = sweeper._sweep_piece
 
-    def sweep_piece(graph, garbage, piece, paid):
-        found = shipped(graph, garbage, piece, paid)
-        if paid:
-            graph.spent = graph.credit
-        return found
+    def sweep_piece(graph, garbage):
+        more, *freed = shipped(graph, garbage)
+        if not more:
+            graph.backlog = None
+        return more, *freed
 
     return patched(sweeper, "_sweep_piece", sweep_piece)
+
+
+def backlog_left_in_a_merge():
+    """What is to be swept stays behind in the graph that was merged away."""
+    return patched(Graph, "_take_backlog", lambda self, other: None)
+
+
+def claim_does_not_look_at_arrivals_again():
+    """A claim of a whole graph leaves what has arrived since it began to whoever comes next."""
+
+    def remove_all(self, arrived, garbage):
+        self.nodes.clear()
+        for _ in range(arrived):
+            self.arrivals.popleft()
+        self.tips = self.saved_bytes = 0
+        self.backlog = None
+
+    return patched(NodeRegistry, "remove_all", remove_all)
 
 
 def locks_kept_in_a_forked_child():
@@ -290,7 +308,9 @@ FAULTS = {
         arrivals_left_in_a_merge,
         freed_before_all_arrivals_are_counted,
         flag_raised_after_the_append,
-        sweep_pays_for_later_claims,
+        sweep_answers_for_later_claims,
+        backlog_left_in_a_merge,
+        claim_does_not_look_at_arrivals_again,
         locks_kept_in_a_forked_child,
     )
 }

@@ -350,6 +350,40 @@ def swept_in_pieces(m):
     m.check(check)
 
 
+def consumed_and_joined(m):
+    """A trunk with four children is consumed in one thread, joined to a larger graph in another."""
+    w = sg.tensor([2.0], requires_grad=True)
+    trunk = w * 3.0
+    kept = [trunk * 5.0 for _ in range(4)]
+    large = [w * 7.0]
+    large.extend(large[0] * 11.0 for _ in range(8))
+    m.spawn(lambda: trunk.backward([1.0]), name="backward")
+    m.spawn(lambda: kept.append(large[0] * kept[0]), name="join")
+
+    def check():
+        sg.graph_cleanup()
+        left = sg.memory_report().nodes
+        held = len(large), len(kept)
+        assert (left, *held) == (9, 9, 5), f"{left} nodes left, 9 are right"
+
+    m.check(check)
+
+
+def child_beside_a_backward_of_the_whole(m):
+    """A child is recorded of a tip whose whole graph another thread consumes."""
+    w = sg.tensor([2.0], requires_grad=True)
+    tip = (w * 3.0) * 5.0
+    kept = []
+    m.spawn(lambda: kept.append(tip * w), name="operate")
+    m.spawn(lambda: tip.backward([1.0]), name="backward")
+
+    def check():
+        sg.graph_cleanup()
+        assert kept[0]._node.saved == (), "a sweep left the saved values of an unavailable node"
+
+    m.check(check)
+
+
 #: Fault: the scenario that shows it, the kind of failure, and a word of its message.
 SHOWN_BY = {
     "directory_under_graph": (
@@ -386,7 +420,7 @@ SHOWN_BY = {
     "claim_in_two_steps": (
         lambda: pair(worlds.backward, worlds.backward),
         "exception",
-        "has no attribute 'backward'",
+        "pop from empty list",
     ),
     "rule_looked_at_twice": (
         lambda: two_losses_of_a_long_trunk,
@@ -414,7 +448,17 @@ SHOWN_BY = {
         "invariant",
         "dead nodes",
     ),
-    "sweep_pays_for_later_claims": (lambda: swept_in_pieces, "invariant", "nodes left"),
+    "sweep_answers_for_later_claims": (lambda: swept_in_pieces, "invariant", ""),
+    "backlog_left_in_a_merge": (
+        lambda: consumed_and_joined,
+        "invariant",
+        "in the backlog",
+    ),
+    "claim_does_not_look_at_arrivals_again": (
+        lambda: child_beside_a_backward_of_the_whole,
+        "invariant",
+        "saved values",
+    ),
     "locks_kept_in_a_forked_child": (lambda: forked, "exception", "in the forked process"),
     "rules_in_a_locked_graph": (
         lambda: rule_that_operates_in_its_graph,

@@ -44,11 +44,10 @@ from sweepgrad.tensor import Tensor
     _EXTRAS,
     _EXPECTING,
     _CLAIM,
-    _CREDIT,
-    _SPENT,
+    _BACKLOG,
     _ABSORBING,
     _OTHER,
-) = range(1, 16)
+) = range(1, 15)
 
 #: The fields that are read or written without a lock: (class, field, slot).
 FIELDS: tuple[tuple[type, str, int], ...] = (
@@ -62,8 +61,7 @@ FIELDS: tuple[tuple[type, str, int], ...] = (
     (Node, "claim", _CLAIM),
     (Graph, "forward", _FORWARD),
     (Graph, "absorbing", _ABSORBING),
-    (Graph, "credit", _CREDIT),
-    (Graph, "spent", _SPENT),
+    (NodeRegistry, "backlog", _BACKLOG),
 )
 
 #: Further fields for ``deep=True``: protected by locks, unless a lock is missing.

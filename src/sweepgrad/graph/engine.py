@@ -121,7 +121,7 @@ def _claim(
         graph.count_arrivals(garbage)
     claim.committed = True
     if whole:
-        graph.remove_all(arrived)
+        graph.remove_all(arrived, garbage)
     elif partly:
         graph.remove_part(order, garbage)
     else:

@@ -35,13 +35,11 @@ class Graph(NodeRegistry):
     __slots__ = (
         "__weakref__",
         "absorbing",
-        "credit",
         "drops",
         "forward",
         "lock",
         "runtime",
         "serial",
-        "spent",
         "threads",
     )
 
@@ -58,11 +56,6 @@ class Graph(NodeRegistry):
     #: The graph being merged into this one; not None only inside a merge, or after
     #: one that was interrupted and that the next holder of the lock completes.
     absorbing: Graph | None
-    #: Nodes ever claimed here, and how many of them a sweep has answered for.  What is between
-    #: pays for the next sweep; while nothing is, no node here is unavailable.  Both only
-    #: rise: of two sweeps that overlap, none takes what the other was paid for.
-    credit: int
-    spent: int
     runtime: GraphRuntime
     #: The runtime's thread states, here because registering needs them at once.
     threads: Any
@@ -73,6 +66,8 @@ class Graph(NodeRegistry):
         self.arrivals = runtime.primitives.queue()
         self.tips = 0
         self.saved_bytes = 0
+        self.backlog = None
+        self.credit = 0
         self.dirty = False
         primitives: Primitives = runtime.primitives
         self.serial = next(graph_serials)
@@ -80,8 +75,6 @@ class Graph(NodeRegistry):
         self.drops = primitives.queue()
         self.forward = None
         self.absorbing = None
-        self.credit = 0
-        self.spent = 0
         self.runtime = runtime
         self.threads = primitives.threads
 
@@ -115,7 +108,6 @@ class Graph(NodeRegistry):
         if self.absorbing is not None:
             self._take_over(self.absorbing)
         self.rebuild(garbage)
-        self.credit += 1  # the holder may have been about to raise it: sweep this graph
         self.dirty = False
 
     def absorb(self, other: Graph) -> None:
@@ -144,12 +136,21 @@ class Graph(NodeRegistry):
                 node.graph = self
             other.nodes = {}
             move_arrivals(other, self)
-            self.credit += other.credit  # first: cut off here, the graph is swept once too often
-            self.spent += other.spent
+            self._take_backlog(other)
+            self.credit += other.credit
             move_drops(other, self)
             other.tips = 0
             other.saved_bytes = 0
         self.absorbing = None
+
+    def _take_backlog(self, other: Graph) -> None:
+        theirs, other.backlog = other.backlog, None
+        if theirs is None:
+            return
+        if self.backlog is None:
+            self.backlog = theirs
+        else:
+            self.backlog.join(theirs)
 
     def check_valid(self) -> None:
         """Check the graph against the truth at a moment when no other thread uses it.

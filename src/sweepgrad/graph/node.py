@@ -128,6 +128,7 @@ class Node(weakref.ref[Any]):
 
     __slots__ = (
         "__weakref__",
+        "below",
         "children",
         "claim",
         "expecting",
@@ -159,6 +160,9 @@ class Node(weakref.ref[Any]):
     graph: Graph | None
     #: Edges from registered children; read without a lock by finalizers (note [Drop]).
     children: int
+    #: While ``children`` is not zero: the id of the only child there has been, or a list that
+    #: has the ids of all registered children and maybe of some that have gone.  Unset before.
+    below: int | list[int]
     #: True while a child may have arrived that is not counted yet.  Set without a lock by
     #: whoever records the child, cleared under the lock when it is counted (note [Arrival]).
     expecting: bool

@@ -38,9 +38,8 @@ child of it could overtake it: see ``locator.find``.
 *A claim* of a parent may come between R's look at it and R2.  The child is then
 unavailable, as if it had been recorded before the claim, and found so at I1; R3 sees
 to it that I1 comes.  If R3 does not see the claim's mark, R2 came before the mark, so
-the claim or the sweep that follows it (``Graph.credit``) finds the child.  The same
-holds for a sweep that finds the parent unavailable: it marks it, then looks at the
-arrivals.
+the claim, which looks at the arrivals after its marks, finds the child.  The same holds
+for a sweep that finds the parent unavailable: it marks it, then looks at the arrivals.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ when an ancestor has left the registry although a child needs it: some backward
 took that ancestor's rule, so no backward can ever run from here, handles or not.
 
 What is true and what is derived.  Parents, handle liveness (``node()``) and
-committed claims are the truth.  ``nodes``, ``children``, ``tips`` and
-``saved_bytes`` are derived: ``dirty`` is set before the first change to them
-and cleared after the last, and :meth:`NodeRegistry.rebuild` restores them from
-the truth when a change was interrupted half-way.
+committed claims are the truth.  ``nodes``, ``children``, ``below``, ``tips``,
+``saved_bytes`` and ``backlog`` are derived: ``dirty`` is set before the first change
+to them and cleared after the last, and :meth:`NodeRegistry.rebuild` restores them
+from the truth when a change was interrupted half-way.
 
 Nothing is destroyed here.  What is freed goes to the caller's ``garbage`` list,
 which ``section.discard`` empties outside every lock, because a saved value's
@@ -25,6 +25,7 @@ from itertools import repeat, starmap
 from typing import Any
 
 from sweepgrad.errors import InvariantError
+from sweepgrad.graph.backlog import Backlog, add_below, list_below
 from sweepgrad.graph.node import FREED, UNAVAILABLE, Node
 
 #: How many arrivals are looked at one by one before they are counted; a block of a deque.
@@ -34,7 +35,7 @@ _FEW = 64
 class NodeRegistry:
     """The records of one graph.  Every method needs the graph's lock, held by the caller."""
 
-    __slots__ = ("arrivals", "dirty", "nodes", "saved_bytes", "tips")
+    __slots__ = ("arrivals", "backlog", "credit", "dirty", "nodes", "saved_bytes", "tips")
 
     #: Nodes recorded but not counted yet, none of them in ``nodes``; children come after
     #: their parents.  Appended to without the lock, popped under it (note [Arrival] in
@@ -48,6 +49,12 @@ class NodeRegistry:
     tips: int
     #: sum(node.nbytes for node in nodes.values())
     saved_bytes: int
+    #: What the next sweep begins with; None while no node recorded here is unavailable.
+    #: Looked at without the lock by a full sweep (note [Sweep]).
+    backlog: Backlog | None
+    #: Nodes claimed here since the backlog was last worked off: what a sweep that comes with
+    #: a backward may cost.
+    credit: int
     #: True while the fields above may contradict the truth.
     dirty: bool
 
@@ -56,6 +63,8 @@ class NodeRegistry:
         self.nodes = {}
         self.tips = 0
         self.saved_bytes = 0
+        self.backlog = None
+        self.credit = 0
         self.dirty = False
 
     def count_arrivals(self, garbage: list[Any]) -> None:
@@ -77,9 +86,13 @@ class NodeRegistry:
             nbytes += node.nbytes
             for parent in node.parents:
                 if parent.id in nodes:
-                    if not parent.children:
+                    count = parent.children
+                    if count:
+                        add_below(parent, node.id, count, nodes)
+                    else:
                         tips -= 1
-                    parent.children += 1
+                        parent.below = node.id
+                    parent.children = count + 1
                     parent.expecting = False
                 elif parent.graph is not None:
                     unavailable = True
@@ -129,12 +142,16 @@ class NodeRegistry:
         for _ in arrived:  # they leave the queue last: an interrupt above must not lose one
             self.arrivals.popleft()
 
-    def _forget_unavailable(self, node: Node, garbage: list[Any], childless: list[Node]) -> None:
-        """Forget a node one of whose parents is consumed: no backward can ever run from it."""
+    def _forget_unavailable(self, node: Node, garbage: list[Any], childless: list[Node]) -> bool:
+        """Forget a node one of whose parents is consumed: no backward can ever run from it.
+
+        True if it has registered children.
+        """
         node.claim = UNAVAILABLE
         garbage.append(node)  # first: an interrupt below must not lose its saved values
-        self._forget(node)
+        has_children = self._forget(node)
         self._let_go_of_parents(node, childless)
+        return has_children
 
     def reclaim(self, node: Node, garbage: list[Any]) -> None:
         """Free ``node`` if it is dead, then every ancestor that this makes dead.
@@ -192,58 +209,83 @@ class NodeRegistry:
 
     def remove_closed(self, claimed: list[Node]) -> None:
         """Forget claimed nodes, all of whose ancestors are claimed with them."""
-        for node in claimed:
-            self._forget(node)
+        self._note_below([node for node in claimed if self._forget(node)])
 
-    def remove_all(self, arrived: int) -> None:
+    def remove_all(self, arrived: int, garbage: list[Any]) -> None:
         """Forget every node, and the first ``arrived`` arrivals: all of them are claimed."""
         self.nodes.clear()
         # A loop in C; the claim holds the nodes.
         list(starmap(self.arrivals.popleft, repeat((), arrived)))
         self.tips = 0
         self.saved_bytes = 0
+        self.backlog = None
+        if self.arrivals:
+            # Recorded before the claim's marks: nobody else is sure to count it (note [Sweep]).
+            self.count_arrivals(garbage)
 
     def remove_part(self, claimed: list[Node], garbage: list[Any]) -> None:
         """Forget claimed nodes, some of whose parents stay and lose a child by it."""
-        for node in claimed:
-            self._forget(node)
+        self._note_below([node for node in claimed if self._forget(node)])
         childless: list[Node] = []
         for node in claimed:
             self._let_go_of_parents(node, childless)
         for node in childless:
             self.reclaim(node, garbage)
 
-    def _forget(self, node: Node) -> None:
+    def _forget(self, node: Node) -> bool:
+        """Take a node out; True if it has registered children."""
+        children = node.children
         if self.nodes.pop(node.id, None) is not None:
-            if not node.children:
-                self.tips -= 1
             self.saved_bytes -= node.nbytes
+            if not children:
+                self.tips -= 1
+        return children > 0
 
-    def sweep(self, garbage: list[Any], some: list[Node] | None = None) -> None:
-        """Free what is dead or unavailable among ``some``; None is every node.
-
-        Parents come before their children in ``some``, as they do in ``nodes``; what is
-        recorded here no longer is passed over.  The counts must be right, which they are
-        in a graph that is not dirty.
-        """
-        self.dirty = True
+    def _note_below(self, gone: list[Node]) -> None:
+        """Put the children of nodes that have left into the backlog, where any are recorded."""
         nodes = self.nodes
+        for node in gone:
+            below = node.below
+            if type(below) is int:
+                if below in nodes:
+                    self._add_to_backlog([below])
+            elif not nodes.keys().isdisjoint(list_below(node)):
+                self._add_to_backlog(list_below(node))
+
+    def _add_to_backlog(self, below: list[int]) -> None:
+        if self.backlog is None:
+            self.backlog = Backlog()
+        self.backlog.add(below)
+
+    def sweep(self, garbage: list[Any], limit: int | None = None) -> bool:
+        """Work off what a sweep has begun with, ``limit`` ids at most; True if some are left.
+
+        Costs what it frees, and the ids of children that have gone meanwhile.
+        """
+        backlog = self.backlog
+        if backlog is None:
+            return False
+        self.dirty = True
+        nodes, lists = self.nodes, backlog.begun
         childless: list[Node] = []
-        for node in list(nodes.values()) if some is None else some:
-            if node.id not in nodes:
-                continue
-            for parent in node.parents:
-                # One pass carries it down the graph, because parents come first.
-                if parent.graph is not None and parent.id not in nodes:
-                    self._forget_unavailable(node, garbage, childless)
-                    break
-            else:
-                if not node.children:
-                    childless.append(node)
+        looked = 0
+        while lists and looked != limit:
+            ids = lists[-1]
+            child = ids.pop()
+            if not ids:
+                lists.pop()
+            looked += 1
+            node = nodes.get(child)
+            if node is not None and self._forget_unavailable(node, garbage, childless):
+                lists.append(list_below(node))
+        if not lists and not backlog.found:
+            self.backlog = None
+            self.credit = 0
         for node in childless:
             self.reclaim(node, garbage)
         # Last: a child that arrived before its parent was forgotten above is unavailable.
         self.count_arrivals(garbage)
+        return bool(lists)
 
     def rebuild(self, garbage: list[Any]) -> None:
         """Derive every count from the truth again and free what is dead.
@@ -261,15 +303,36 @@ class NodeRegistry:
         for node in nodes.values():
             node.children = 0
             node.expecting = False  # of a thread that is gone, or seen again at its append
+        unavailable: list[int] = []
         for node in nodes.values():
+            lost = False
             for parent in node.parents:
                 if parent.id in nodes:
-                    parent.children += 1
+                    count = parent.children
+                    if count:
+                        add_below(parent, node.id, count, nodes)
+                    else:
+                        parent.below = node.id
+                    parent.children = count + 1
+                elif parent.graph is not None:
+                    lost = True
+            if lost:
+                unavailable.append(node.id)
+        self._renew_backlog(unavailable)
         childless = [node for node in nodes.values() if not node.children]
         self.tips = len(childless)
         self.saved_bytes = sum(node.nbytes for node in nodes.values())
         for node in childless:
             self.reclaim(node, garbage)
+
+    def _renew_backlog(self, unavailable: list[int]) -> None:
+        """Exactly these nodes have a parent that left; a sweep that has begun goes on with them."""
+        begun = self.backlog is not None and bool(self.backlog.begun)
+        self.backlog = None
+        if unavailable:
+            self._add_to_backlog(unavailable)
+            if begun and self.backlog is not None:
+                self.backlog.begin()
 
     def _take_arrivals(self) -> None:
         """Record what has arrived, without counting; running it again does no harm."""
@@ -289,19 +352,25 @@ class NodeRegistry:
         """
         nodes = self.nodes
         expect("dirty", self.dirty, False)
-        children = dict.fromkeys(nodes, 0)
+        children: dict[int, list[int]] = {key: [] for key in nodes}
+        listed = set() if self.backlog is None else self.backlog.ids()
         for key, node in nodes.items():
             expect(f"key of {node!r}", key, node.id)
             for parent in node.parents:
                 if parent.id in children:
-                    children[parent.id] += 1
+                    children[parent.id].append(key)
                 elif parent.graph is not None:
                     claim = parent.claim
                     consumed = claim is not None and claim.committed
                     expect(f"{parent!r} left the registry consumed", consumed, True)
+                    expect(f"{node!r} is in the backlog", key in listed, True)
         for node in nodes.values():
-            expect(f"children of {node!r}", node.children, children[node.id])
-        expect("tips", self.tips, sum(not count for count in children.values()))
+            found = children[node.id]
+            expect(f"children of {node!r}", node.children, len(found))
+            if found:
+                below = {child for child in list_below(node) if child in nodes}
+                expect(f"what is below {node!r}", below, set(found))
+        expect("tips", self.tips, sum(not found for found in children.values()))
         expect("saved bytes", self.saved_bytes, sum(node.nbytes for node in nodes.values()))
 
     def dead(self) -> list[Node]:

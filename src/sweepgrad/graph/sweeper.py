@@ -8,27 +8,32 @@ saved arrays go with a sweep; the node's handle stays a plain value.
 The order in which graphs are swept makes no difference, because a sweep of one
 graph reads and writes nothing of another.
 
-Note [Sweep].  A full sweep costs what is freed, not what is alive.  Only a claim
-makes nodes unavailable, and it raises ``Graph.credit``, so a graph whose credit is
-spent is passed over with one look.  A graph that has some left is looked at in pieces,
-its lock released in between:
+Note [Sweep].  A sweep costs what it frees, not what is alive, in whichever graph that
+is.  Only a claim makes nodes unavailable: the recorded children of what it took, and
+all that descends from them.  It puts these children into ``Graph.backlog``, so a graph
+without one is passed over with one look.  Elsewhere a full sweep goes down from there,
+a thousand ids at a time, and lets the graph's lock go in between:
 
-    S1  under the lock: ``snapshot`` is the list of its nodes, ``paid`` its credit
-    S2  under the lock, again for each piece: what is unavailable or dead of it goes
-    S3  with the last piece ``spent`` is raised to ``paid``
+    S1  under the lock: what has been found until now is what the sweep has ``begun`` with
+    S2  under the lock, again until nothing of it is left: some of it goes; a node's
+        children are put in its place
 
-*A claim between two pieces* raises the credit above ``paid``: the next sweep looks
-again.  *A sweep that comes with such a claim* raises ``spent`` further, and S3 leaves it.
-(With one count, lowered by both, S3 would take what later claims have paid.)
-*A merge between two pieces* brings its credit along; the nodes
-of the snapshot are found in the survivor.  *A node recorded between two pieces* is not in
-the snapshot; if its parent is found unavailable, it goes when it is counted.
+All that is left to do is in the graph at any time, and nowhere else.  *An interrupt
+between two pieces* leaves it to the next sweep.  *A merge* brings it along.  *A claim*
+adds to ``found``, which this sweep leaves to the next one: it ends, however many claims
+are made meanwhile.  *A child recorded* under a node that is found unavailable goes when
+it is counted, with that very piece (note [Arrival]).
+
+A claim may come between another thread's append of a child and its look at the claim,
+and that child must not wait for a sweep that passes over the graph: after its marks the
+claim looks at the arrivals once more, and counts them.
 
 What this passes over is a *dead* node whose finalizer an asynchronous exception stopped
-before its first step, in a graph that no backward visits: ``full=True`` finds it, and
-derives every count anew in one piece.  The
-rejected alternative, looking at every node in every sweep, made a sweep beside 100,000
-live nodes 4 to 9 times slower than beside none.
+before its first step: ``full=True`` finds it, and derives every count anew in one piece.
+
+Rejected: looking at every node in every sweep made a sweep beside 100,000 live nodes 4
+to 9 times slower than beside none; looking at every node of the graphs that were
+claimed from, as an earlier version did, 25 times beside a million in the same graph.
 """
 
 from __future__ import annotations
@@ -120,7 +125,7 @@ class Sweeper:
         for graph in list_graphs(runtime.locator, runtime.primitives.threads.state):
             freed = 0
             # Dirty: an interrupted holder left work, or another thread is at work.
-            if full or graph.credit != graph.spent or graph.dirty or graph.drops:
+            if full or graph.backlog is not None or graph.dirty or graph.drops:
                 freed, saved = _sweep_graph(graph, full)
                 bytes_freed += saved
             left = graph.size()
@@ -132,47 +137,39 @@ class Sweeper:
         return SweepReport(nodes_freed, graphs_freed, bytes_freed, nodes_left, graphs_left, seconds)
 
 
-#: Nodes looked at before a sweep lets go of a graph's lock: at 0.2 to 0.5 microseconds a
-#: node, a thread that waits for the lock waits less than a millisecond.
+#: Ids looked at before a sweep lets go of a graph's lock: at half a microsecond each, a
+#: thread that waits for the lock waits less than a millisecond.
 _PIECE = 1_000
 
 
 def _sweep_graph(graph: Graph, full: bool) -> tuple[int, int]:
     """Sweep one graph in pieces; the number of nodes freed and of their saved bytes."""
-    snapshot, paid, nodes, saved = enter(graph, "graph_cleanup", _begin, full)
-    for start in range(0, max(1, len(snapshot)), _PIECE):
-        piece = snapshot[start : start + _PIECE]
-        last = start + _PIECE >= len(snapshot)
-        more_nodes, more_saved = enter(
-            graph, "graph_cleanup", _sweep_piece, piece, paid if last else 0
-        )
+    more, nodes, saved = enter(graph, "graph_cleanup", _begin, full)
+    while more:
+        more, more_nodes, more_saved = enter(graph, "graph_cleanup", _sweep_piece)
         nodes += more_nodes
         saved += more_saved
     return nodes, saved
 
 
-def _begin(graph: Graph, garbage: list[Any], full: bool) -> tuple[list[Node], int, int, int]:
-    """S1; what the drops queued until now make dead goes at once."""
+def _begin(graph: Graph, garbage: list[Any], full: bool) -> tuple[bool, int, int]:
+    """S1; what the drops queued until now make dead goes at once.  True if S2 is to come."""
     start = len(garbage)
     graph.dirty = True
     if full:
         graph.rebuild(garbage)
-    graph.count_arrivals(garbage)
     graph.drain(garbage)
-    snapshot = list(graph.nodes.values())
-    nodes, saved = _freed(garbage, start)
-    garbage.append(snapshot)  # it may hold the last reference to a node, so to saved values
-    return snapshot, graph.credit, nodes, saved
+    backlog = graph.backlog
+    if backlog is not None:
+        backlog.begin()
+    return backlog is not None, *_freed(garbage, start)
 
 
-def _sweep_piece(graph: Graph, garbage: list[Any], piece: list[Node], paid: int) -> tuple[int, int]:
-    """S2, and S3 with the last piece."""
+def _sweep_piece(graph: Graph, garbage: list[Any]) -> tuple[bool, int, int]:
+    """S2; True if there is more of it."""
     start = len(garbage)
-    graph.sweep(garbage, piece)
-    graph.spent = max(graph.spent, paid)
-    nodes, saved = _freed(garbage, start)
-    garbage.append(piece)
-    return nodes, saved
+    more = graph.sweep(garbage, _PIECE)
+    return more, *_freed(garbage, start)
 
 
 def _freed(garbage: list[Any], start: int) -> tuple[int, int]:
@@ -185,16 +182,20 @@ def _freed(garbage: list[Any], start: int) -> tuple[int, int]:
 
 
 def sweep_with_backward(graph: Graph, garbage: list[Any], claimed: int) -> None:
-    """Sweep the graph if the claims since its last sweep have paid for looking at it.
+    """Sweep the graph if as many nodes have been claimed since its last sweep as are left.
 
-    Called under the graph's lock by a claim that took ``claimed`` nodes.  Looking
-    at the rest of the graph costs as much as the rest has nodes; doing it only
-    when that many nodes have been claimed keeps the cost per claimed node
-    constant.  The rejected alternative, a look with every backward, is what
-    makes Burn's sweep quadratic when many losses share a graph.
+    Called under the graph's lock by a claim that took ``claimed`` nodes.  What it costs is
+    bounded by what has been claimed: a claim must not keep the lock for as long as it takes
+    to free a million nodes that it made unavailable.  The rejected alternative, a look at
+    the graph with every backward, is what makes Burn's sweep quadratic when many losses
+    share a graph.  A backlog most of which has gone meanwhile is worked off too, or it
+    could grow for ever beside nodes that live long.
     """
-    left = len(graph.nodes)
     graph.credit += claimed
-    if left and graph.credit - graph.spent >= left:
+    backlog = graph.backlog
+    if backlog is None:
+        return
+    left = len(graph.nodes)
+    if graph.credit >= left or backlog.size > 2 * left:
+        backlog.begin()
         graph.sweep(garbage)
-        graph.spent = graph.credit
