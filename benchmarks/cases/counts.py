@@ -70,8 +70,7 @@ def executed(plan: Plan) -> CaseResult:
         for _ in range(10):  # until the interpreter has specialised what it will
             before()
             action()
-        before()
-        found = count(_named(action))
+        found = count(_named(action), before)
         locks, made = _locks(counted[name], primitives)
         note = (
             f"{found.python_calls / units:.2f} Python calls, {found.all_calls / units:.1f} calls, "

@@ -13,8 +13,10 @@ from sweepgrad.errors import DtypeError, ShapeError, SweepgradError
 #: as in ``ONE[ans.dtype] - ans``.  As an operand it costs half of what Python's 1 costs, which
 #: NumPy looks at and converts anew in every call.
 ONE: dict[np.dtype[Any], NDArray[Any]] = {np.dtype(kind): np.ones((), kind) for kind in "efdgFDG"}
-for _one in ONE.values():
-    _one.flags.writeable = False
+#: 0 likewise.
+ZERO: dict[np.dtype[Any], NDArray[Any]] = {kind: np.zeros((), kind) for kind in ONE}
+for _constant in (*ONE.values(), *ZERO.values()):
+    _constant.flags.writeable = False
 
 
 def converted(value: Any, dtype: DTypeLike | None, operation: str) -> NDArray[Any]:

@@ -1,11 +1,14 @@
 """A full sweep costs what it frees, and holds no lock for long."""
 
 import sys
+import threading
 
 import pytest
 
 import sweepgrad as sg
+from support.threads import Gate, run_threads
 from sweepgrad.graph import GraphRuntime, sweeper
+from sweepgrad.graph.node import UNAVAILABLE
 from sweepgrad.graph.registry import NodeRegistry
 
 
@@ -268,3 +271,62 @@ def test_a_backlog_whose_nodes_have_gone_does_not_grow_for_ever():
     assert size <= 2 * (501 + 1 + 50) + 50
     runtime.check_valid()
     assert live.backward([1.0])[leaf].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_threads_that_ask_during_a_sweep_share_the_next(monkeypatch, full):
+    """1. A sweep has passed every graph.  2. Nodes become unavailable, and 8 threads ask.
+    3. It ends: one more is made for all 8, and nobody returns before it.
+    """
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    passed, asked = Gate(), threading.Semaphore(0)
+    shipped_listed, shipped_lock = sweeper.list_graphs, runtime.sweeper.lock
+    kept, listed = [], []
+
+    def list_graphs(*arguments):
+        graphs = shipped_listed(*arguments)
+        listed.append(len(graphs))
+        if len(listed) == 1:
+            passed.open()
+            for _ in range(8):
+                assert asked.acquire(timeout=20)
+        return graphs
+
+    class Lock:
+        """The lock, saying that somebody is about to wait for it."""
+
+        def __enter__(self):
+            asked.release()
+            return shipped_lock.__enter__()
+
+        def __exit__(self, *error):
+            return shipped_lock.__exit__(*error)
+
+    def first():
+        runtime.graph_cleanup(full)
+
+    def ask():
+        passed.wait()
+        report = runtime.graph_cleanup(full)
+        return report, {one._node.claim for one in kept} == {UNAVAILABLE}
+
+    def make_and_ask():
+        passed.wait()
+        kept.extend(garbage(leaf, 3))
+        runtime.sweeper.lock = Lock()
+        gate.open()
+        return ask()
+
+    def wait_and_ask():
+        gate.wait()
+        return ask()
+
+    gate = Gate()
+    monkeypatch.setattr(sweeper, "list_graphs", list_graphs)
+    _, *found = run_threads([first, make_and_ask, *[wait_and_ask] * 7])
+
+    assert len(listed) == 2
+    assert sum(report.nodes_freed for report, _ in found) == 9
+    assert all(free for _, free in found)
+    assert {report.nodes_left for report, _ in found} == {0}

@@ -27,6 +27,7 @@ from hazards.scenes import (
     refused_for_two_runtimes,
     retained,
     sweep_a_piece_of_nothing,
+    sweep_after_two_others,
     swept_and_one_more,
     two_tips,
     with_a_backlog,
@@ -190,6 +191,7 @@ OPERATIONS = {
         with_many_children_gone,
         lambda s: s.runtime.memory_report(),
     ),
+    "sweep after two others": (Scene, sweep_after_two_others),
     "sweep a piece of nothing": (Scene, sweep_a_piece_of_nothing),
     "consume what has one child": (with_one_child_below, lambda s: sg.grad(s.f, [s.a], [ONE])),
     "backward that a child overtakes": (

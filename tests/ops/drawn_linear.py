@@ -205,7 +205,7 @@ LINEAR: dict[str, DrawnCase] = {
     "eigh": _square(lambda x: joined(*np.linalg.eigh(_positive(x))), 1),
     "eigvalsh": _square(lambda x: np.linalg.eigvalsh(_positive(x)), 1),
     "eig": _square(lambda x: np.abs(np.linalg.eig(_positive(x))[1]), 1),
-    "eigvals": _square(lambda x: np.linalg.eigvals(_positive(x)), 1),
+    "eigvals": _square(lambda x: np.linalg.eigvals(_positive(x)).real, 1),
     "cond": _square(np.linalg.cond, 1),
     "matrix_power": _power,
     "solve": _solve,
@@ -252,7 +252,7 @@ def _polyfit(d: Draw) -> Operation:
 
 def _roots(d: Draw) -> Operation:
     places = np.arange(d.integer(1, 3)) + d.between(0.5, 0.8, ())
-    return np.roots, [np.poly(places)]
+    return lambda p: np.roots(p).real, [np.poly(places)]
 
 
 def _vander(d: Draw) -> Operation:

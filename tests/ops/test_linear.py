@@ -82,3 +82,23 @@ def test_shapes_that_do_not_match_are_named(shapes):
     x, weight, bias = (sg.tensor(np.ones(shape), requires_grad=True) for shape in shapes)
     with pytest.raises(sg.ShapeError, match=r"linear got x of shape"):
         sg.linear(x, weight, bias)
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "bias"),
+    [
+        ((2, 3), (3, 3, 4), (3, 4)),  # a product over the second axis from the end would exist
+        ((2, 3), (4, 2), (2,)),
+        ((2, 3), (3, 2), (3,)),
+        ((2, 3), (3, 2), (1, 2)),
+        ((2, 3), (3,), ()),
+        ((), (3, 2), (2,)),
+    ],
+)
+@pytest.mark.parametrize("tracked", [False, True])
+def test_shapes_that_do_not_fit_are_refused_and_named(x, weight, bias, tracked):
+    tensors = [sg.tensor(np.ones(shape), requires_grad=tracked) for shape in (x, weight, bias)]
+    with pytest.raises(sg.ShapeError) as refused:
+        sg.linear(*tensors)
+    for shape in (x, weight, bias):
+        assert str(shape) in str(refused.value)

@@ -268,6 +268,16 @@ def sweep_answers_for_later_claims():
     return patched(sweeper, "_sweep_piece", sweep_piece)
 
 
+def shares_the_sweep_it_waited_for():
+    """A thread that waited for another's sweep takes it for its own, though it began before."""
+    shipped = sweeper.Sweeper._ended
+
+    def ended(self, full):
+        return 2 * shipped(self, full)
+
+    return patched(sweeper.Sweeper, "_ended", ended)
+
+
 def backlog_left_in_a_merge():
     """What is to be swept stays behind in the graph that was merged away."""
     return patched(Graph, "_take_backlog", lambda self, other: None)
@@ -309,6 +319,7 @@ FAULTS = {
         freed_before_all_arrivals_are_counted,
         flag_raised_after_the_append,
         sweep_answers_for_later_claims,
+        shares_the_sweep_it_waited_for,
         backlog_left_in_a_merge,
         claim_does_not_look_at_arrivals_again,
         locks_kept_in_a_forked_child,

@@ -350,6 +350,22 @@ def swept_in_pieces(m):
     m.check(check)
 
 
+def swept_while_another_consumes(m):
+    """A sweep in one thread; in the other a trunk is consumed and then a sweep asked for."""
+    w = sg.tensor([2.0], requires_grad=True)
+    trunk = w * 3.0
+    kept = [trunk * w for _ in range(4)]
+
+    def consume_and_sweep():
+        trunk.backward([1.0])
+        sg.graph_cleanup()
+        left = sg.memory_report().nodes
+        assert (left, len(kept)) == (0, 4), f"a sweep returned and left {left} nodes"
+
+    m.spawn(sg.graph_cleanup, name="sweep")
+    m.spawn(consume_and_sweep, name="consume")
+
+
 def consumed_and_joined(m):
     """A trunk with four children is consumed in one thread, joined to a larger graph in another."""
     w = sg.tensor([2.0], requires_grad=True)
@@ -449,6 +465,11 @@ SHOWN_BY = {
         "dead nodes",
     ),
     "sweep_answers_for_later_claims": (lambda: swept_in_pieces, "invariant", ""),
+    "shares_the_sweep_it_waited_for": (
+        lambda: swept_while_another_consumes,
+        "exception",
+        "left 4 nodes",
+    ),
     "backlog_left_in_a_merge": (
         lambda: consumed_and_joined,
         "invariant",

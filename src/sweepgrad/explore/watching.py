@@ -28,6 +28,7 @@ from sweepgrad.graph import DEFAULT, GraphRuntime, Node, check_locks, fork, loca
 from sweepgrad.graph import node as nodes
 from sweepgrad.graph.locator import Graph
 from sweepgrad.graph.registry import NodeRegistry
+from sweepgrad.graph.sweeper import Sweeper
 from sweepgrad.graph.watch import WATCH
 from sweepgrad.tensor import Tensor
 
@@ -46,8 +47,9 @@ from sweepgrad.tensor import Tensor
     _CLAIM,
     _BACKLOG,
     _ABSORBING,
+    _SWEEPS,
     _OTHER,
-) = range(1, 15)
+) = range(1, 16)
 
 #: The fields that are read or written without a lock: (class, field, slot).
 FIELDS: tuple[tuple[type, str, int], ...] = (
@@ -62,6 +64,8 @@ FIELDS: tuple[tuple[type, str, int], ...] = (
     (Graph, "forward", _FORWARD),
     (Graph, "absorbing", _ABSORBING),
     (NodeRegistry, "backlog", _BACKLOG),
+    (Sweeper, "sweeps", _SWEEPS),
+    (Sweeper, "full_sweeps", _SWEEPS),
 )
 
 #: Further fields for ``deep=True``: protected by locks, unless a lock is missing.
@@ -105,6 +109,8 @@ class Field:
         """What the operation touches, the same in every run: from the node's id, or the graph's."""
         if type(owner) is Node:
             return int(owner.id) * 16 + self.slot
+        if type(owner) is Sweeper:
+            return GRAPH_KEYS + self.slot  # there is one, and no graph has the serial 0
         return GRAPH_KEYS + int(owner.serial) * 16 + self.slot
 
     def _is_set(self, owner: Any) -> bool:

@@ -31,6 +31,12 @@ claim looks at the arrivals once more, and counts them.
 What this passes over is a *dead* node whose finalizer an asynchronous exception stopped
 before its first step: ``full=True`` finds it, and derives every count anew in one piece.
 
+Note [Queue].  One full sweep runs at a time, and a thread that waited for its turn needs
+none of its own if two have come to their end since it asked: the second began after the
+first had ended, so after the thread asked, and freed all that was to be freed then.  The
+report is that of a sweep which found nothing.  So nobody waits for more than two sweeps,
+however many threads ask; 64 threads that each waited for all before them waited 38 s.
+
 Rejected: looking at every node in every sweep made a sweep beside 100,000 live nodes 4
 to 9 times slower than beside none; looking at every node of the graphs that were
 claimed from, as an earlier version did, 25 times beside a million in the same graph.
@@ -39,7 +45,7 @@ claimed from, as an earlier version did, 25 times beside a million in the same g
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sweepgrad.graph.hierarchy import Rank, make_lock
@@ -80,15 +86,19 @@ class SweepReport:
 class Sweeper:
     """Runs full sweeps of one runtime, one at a time."""
 
-    __slots__ = ("_runtime", "lock", "sweeps")
+    __slots__ = ("_last", "_runtime", "full_sweeps", "lock", "sweeps")
 
     def __init__(self, runtime: GraphRuntime) -> None:
         self._runtime = runtime
         #: Rank SWEEP, outermost.  One full sweep at a time.  Taken by ``sweep`` alone.
         #: Never under it: user code, destructors of saved values.
         self.lock = make_lock(runtime.primitives, Rank.SWEEP, runtime.serial)
-        #: How many full sweeps there have been.  Written under the lock.
+        #: How many full sweeps have come to their end, and how many of them derived every
+        #: count anew.  Written under the lock, read without it (note [Queue]).
         self.sweeps = 0
+        self.full_sweeps = 0
+        #: What the last of them reported.
+        self._last = SweepReport(0, 0, 0, 0, 0, 0.0)
 
     def sweep(self, full: bool = False) -> SweepReport:
         """Sweep every graph; see ``GraphRuntime.graph_cleanup``."""
@@ -104,19 +114,27 @@ class Sweeper:
     def run(self, state: ThreadState, full: bool = False) -> SweepReport:
         """Sweep now; the caller is in no critical section and answers what was deferred."""
         outer_discards = state.discarding
+        asked = self._ended(full)
         try:
             # Before the lock is taken, so that a finalizer that runs while this thread
             # waits for it, or has just got it, defers its own sweep.
             state.sweeping = True
             state.discarding = True  # what is freed waits until SWEEP is released
             with self.lock:
-                report = self._sweep_locked(full)
-                self.sweeps += 1
+                if self._ended(full) - asked < 2:
+                    report = self._last = self._sweep_locked(full)
+                    self.sweeps += 1
+                    self.full_sweeps += full
+                else:
+                    report = replace(self._last, nodes_freed=0, graphs_freed=0, bytes_freed=0)
         finally:
             state.sweeping = False
             state.discarding = outer_discards
         discard(state)
         return report
+
+    def _ended(self, full: bool) -> int:
+        return self.full_sweeps if full else self.sweeps
 
     def _sweep_locked(self, full: bool) -> SweepReport:
         start = time.perf_counter()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweepgrad.conversion import ONE
+from sweepgrad.conversion import ONE, ZERO
 from sweepgrad.errors import DtypeError, SettingError
 from sweepgrad.ops.arguments import constant
 from sweepgrad.ops.declare import unary
@@ -121,8 +121,8 @@ def _relu_rule(g: Any, ans: Any) -> Any:
     has met 0 * inf, or its square overflows, the choice is made after all.
     """
     if type(g) is np.ndarray and type(ans) is np.ndarray:
-        part = g * (ans != 0)
-        flat = part.reshape(-1)
+        part = g * (ans != ZERO[ans.dtype])
+        flat = part.ravel()
         square = flat.dot(flat)
         if square - square == 0:
             return part
@@ -131,7 +131,7 @@ def _relu_rule(g: Any, ans: Any) -> Any:
 
 relu = unary(
     "relu",
-    lambda x: np.maximum(x, 0),
+    lambda x: np.maximum(x, ZERO.get(x.dtype, 0)),
     _relu_rule,
     "``max(x, 0)``; dx = g where x > 0, 0 elsewhere and at 0.",
 )

@@ -67,8 +67,9 @@ _eigenvectors = primitive("eig", lambda x, w, v: v, x=_vectors_rule)
 def eig(a: Any) -> EigResult:
     """``numpy.linalg.eig``; dw = diag(v⁻¹ dx v), dv = v (v⁻¹ dx v ∘ 1/(wⱼ - wᵢ)), lengths kept.
 
-    The result is real when all eigenvalues are, as in NumPy.  A function of the
-    vectors has a gradient only if it does not depend on their phases.
+    The result is complex.  Where NumPy is older than 2.5 it is real when all eigenvalues
+    are; ``.real`` serves both.  A function of the vectors has a gradient only if it does
+    not depend on their phases.
     """
     square(a, "eig")
     w, v = np.linalg.eig(a._array if type(a) is Tensor else operand(a))

@@ -106,16 +106,20 @@ def linear(x: Any, weight: Any, bias: Any) -> Tensor:
         other is None
         or third is None
         or a.ndim != 2
+        or b.ndim != 2
         or a.dtype is not b.dtype
         or b.dtype is not c.dtype
-        or a.shape[1:] != b.shape[:1]
         or b.shape[1:] != c.shape
         or not is_recording()
     ):
         return _general(x, weight, bias)
-    result = new_tensor(Tensor)
-    out = result._array = a.dot(b)
+    try:
+        out = a.dot(b)
+    except ValueError:
+        return _general(x, weight, bias)  # refuses with the words that name all three
     out += c  # the product is nobody else's
+    result = new_tensor(Tensor)
+    result._array = out
     if one is None:
         result._node = register_two(result, other, third, _OF_CONSTANT, (a,), a.nbytes)
     else:

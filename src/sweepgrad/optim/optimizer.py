@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweepgrad.conversion import ONE
 from sweepgrad.errors import GradientError, SettingError, TensorTypeError
 from sweepgrad.tensor import Tensor, node_of
 
@@ -116,6 +117,8 @@ class Optimizer(ABC):
             raise SettingError(
                 "a parameter comes twice and would be changed twice by each step; pass each once"
             )
+        #: By dtype, the learning rate and its array.
+        self._rates: dict[np.dtype[Any], tuple[float, Array]] = {}
         self._cells = []
         for parameter in self.parameters:
             node_of(parameter, "an optimizer")
@@ -137,8 +140,9 @@ class Optimizer(ABC):
             GradientError: if a gradient has another shape than its parameter, or a dtype
                 that does not convert; the parameters before it have been changed.
         """
+        find = gradients.get
         for parameter, cell in zip(self.parameters, self._cells, strict=True):
-            gradient = gradients.get(parameter)
+            gradient = find(parameter)
             if gradient is None:
                 continue
             value = parameter._array
@@ -149,6 +153,19 @@ class Optimizer(ABC):
             ):
                 gradient = _fitting(gradient, value)
             self._step_one(parameter, cell, gradient)
+
+    def _rate_in(self, dtype: np.dtype[Any]) -> Any:
+        """The learning rate as an array of this dtype, where it is one of NumPy's usual ones.
+
+        As an operand it costs a third less than a Python number, with the same bits.
+        """
+        rate = self.learning_rate
+        made = self._rates.get(dtype)
+        if made is None or made[0] is not rate:
+            if dtype not in ONE:
+                return rate
+            made = self._rates[dtype] = (rate, np.array(rate, dtype))
+        return made[1]
 
     @abstractmethod
     def _initial(self, parameter: Tensor) -> State:

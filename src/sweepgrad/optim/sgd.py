@@ -48,12 +48,13 @@ class SGD(Optimizer):
         return (np.zeros(parameter.shape, parameter.dtype),) if self.momentum else ()
 
     def _step_one(self, parameter: Tensor, cell: StateCell, gradient: Array) -> None:
-        rate, decay = self.learning_rate, self.weight_decay
+        rate, decay = self._rate_in(gradient.dtype), self.weight_decay
         if not cell.state:  # no momentum: the change is of the value alone, one swap does it
             if decay:
                 cell.change(parameter, lambda a: a - rate * (gradient + decay * a))
             else:
-                cell.change(parameter, lambda a: a - rate * gradient)
+                change = rate * gradient
+                cell.change(parameter, lambda a: a - change)
             return
         momentum = self.momentum
         force = gradient + decay * parameter.numpy() if decay else gradient
