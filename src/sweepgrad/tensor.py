@@ -248,10 +248,13 @@ class Tensor(Protocols, InstalledMethods):
             GraphConsumedError: if an earlier backward consumed a part of the graph;
                 nothing has been changed.
         """
-        arguments = self, gradient, retain_graph, create_graph
+        found: Gradients  # a cast would cost a call
         if dispatch.COLLECTS_ANYWHERE:
-            return cast("Gradients", copy_context().run(dispatch.backward, *arguments))
-        return cast("Gradients", dispatch.backward(*arguments))
+            run = copy_context().run
+            found = run(dispatch.backward, self, gradient, retain_graph, create_graph)
+        else:
+            found = dispatch.backward(self, gradient, retain_graph, create_graph)
+        return found
 
     def register_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
         """Call ``hook(gradient)`` when this tensor's gradient is complete in a backward.

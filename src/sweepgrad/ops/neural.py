@@ -45,7 +45,7 @@ def _label_loss_forward(
     the exponentials themselves where they are small (:data:`_FEW_BYTES`).
     """
     peak = np.maximum.reduce(x, axis=-1, keepdims=True, initial=-np.inf)
-    if careful or not np.logical_and.reduce(np.isfinite(peak), axis=None):
+    if careful or np.count_nonzero(np.isfinite(peak)) != peak.size:
         # Only here can something be infinite: x at its peak, or x where q is 0.
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             return _label_losses(x, finite_peak(x, -1), places, hard, smooth, reduced, kept)
@@ -195,13 +195,13 @@ class Labels:
         self.weights = weights
         flat = labels.reshape(-1)
         count, classes = flat.size, shape[-1]
-        index = flat.astype(np.intp)
+        index = flat.astype(np.intp)  # a copy: what is checked is what is used
         # As unsigned numbers, negative labels are the largest: one look for both bounds.
         inside = count and np.maximum.reduce(index.view(np.uintp)) < classes
         if inside and not 0 <= ignore_index < classes:
             self.index = index
             self.careful = False
-            self.counts = np.array(1 / count if reduction == "mean" else 1, dtype)
+            self.counts = _share(count, dtype) if reduction == "mean" else np.ones((), dtype)
         else:
             valid = _valid(flat, classes, ignore_index)
             self.index = np.where(valid, flat, 0)
@@ -243,6 +243,14 @@ def _row_starts(count: int, classes: int) -> NDArray[np.intp]:
     starts = np.arange(count) * classes
     starts.flags.writeable = False
     return starts
+
+
+@functools.lru_cache(maxsize=16)
+def _share(count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """What each of so many rows counts in their mean."""
+    share = np.array(1 / count, dtype)
+    share.flags.writeable = False
+    return share
 
 
 def _valid(flat: NDArray[Any], classes: int, ignore_index: int) -> NDArray[np.bool_]:

@@ -72,5 +72,4 @@ class Adam(Optimizer):
         steps, first, second = cell.advance(advance)
         scale = self.learning_rate / (1.0 - beta1**steps)
         spread = np.sqrt(second / (1.0 - beta2**steps)) + self.epsilon
-        change = scale * first / spread
-        cell.change(parameter, lambda a: a - change)
+        cell.subtract(parameter, scale * first / spread)

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from sweepgrad.conversion import ONE
 from sweepgrad.errors import GradientError, SettingError, TensorTypeError
+from sweepgrad.gradients import Gradients
 from sweepgrad.tensor import Tensor, node_of
 
 ndarray = np.ndarray
@@ -74,6 +75,16 @@ class StateCell:
             new = function(old)
             if self._swap(self, self._key, old, new):
                 return new
+
+    def subtract(self, parameter: Tensor, change: Array) -> None:
+        """Replace the parameter by its value minus ``change`` (S2)."""
+        while True:
+            old = parameter._array
+            new = old - change
+            if type(new) is not ndarray or new.dtype is not old.dtype:
+                new = np.asarray(new, old.dtype)  # see change
+            if self._swap(parameter, self._key, old, new):
+                return
 
     def change(self, parameter: Tensor, function: Callable[[Array], Any]) -> None:
         """Replace the parameter by ``function(value)`` (S2): ``Tensor.update`` for own formulas.
@@ -140,11 +151,18 @@ class Optimizer(ABC):
             GradientError: if a gradient has another shape than its parameter, or a dtype
                 that does not convert; the parameters before it have been changed.
         """
-        find = gradients.get
+        # What backward returns is looked into without the calls that a mapping takes.
+        known = gradients._by_node if type(gradients) is Gradients else None
         for parameter, cell in zip(self.parameters, self._cells, strict=True):
-            gradient = find(parameter)
-            if gradient is None:
-                continue
+            if known is not None:
+                pair = known.get(parameter._node)  # type: ignore[arg-type]  # a leaf has one
+                if pair is None:
+                    continue
+                gradient = pair[1]
+            else:
+                gradient = gradients.get(parameter)
+                if gradient is None:
+                    continue
             value = parameter._array
             if (
                 type(gradient) is not ndarray

@@ -53,10 +53,9 @@ class SGD(Optimizer):
             if decay:
                 cell.change(parameter, lambda a: a - rate * (gradient + decay * a))
             else:
-                change = rate * gradient
-                cell.change(parameter, lambda a: a - change)
+                cell.subtract(parameter, rate * gradient)
             return
         momentum = self.momentum
         force = gradient + decay * parameter.numpy() if decay else gradient
         (velocity,) = cell.advance(lambda state: (momentum * state[0] + force,))
-        cell.change(parameter, lambda a: a - rate * velocity)
+        cell.subtract(parameter, rate * velocity)
