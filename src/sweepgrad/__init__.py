@@ -55,8 +55,9 @@ from sweepgrad.errors import (
     SweepgradError,
     TensorTypeError,
 )
+from sweepgrad.functional import grad, value_and_grad
 from sweepgrad.functions import *  # noqa: F403  # the stub beside it names each
-from sweepgrad.gradients import Gradients, grad, value_and_grad
+from sweepgrad.gradients import Gradients
 from sweepgrad.graph import DEFAULT as _DEFAULT
 from sweepgrad.graph import (
     GraphRuntime,

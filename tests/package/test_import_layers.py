@@ -36,6 +36,7 @@ LAYERS = (
     ("dispatch", "conversion", "protocols"),
     ("tensor",),
     ("gradients", "interchange"),
+    ("functional",),
     ("ops",),
     ("functions", "numpy"),
     ("autograd",),

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad.errors import DtypeError, GradcheckError, NotTrackedError, TensorTypeError
-from sweepgrad.gradients import grad, variable
+from sweepgrad.functional import grad, variable
 from sweepgrad.graph import enable_grad
 from sweepgrad.tensor import Tensor, tensor, untracked
 

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from sweepgrad.autograd.calls import Call, Shaped, record, rule_for
 from sweepgrad.errors import CheckpointError
-from sweepgrad.gradients import alias, differentiate_region
+from sweepgrad.functional import alias
+from sweepgrad.gradients import differentiate_region
 from sweepgrad.graph import DEFAULT, GraphRuntime, Node, is_recording
 from sweepgrad.graph.node import next_id
 from sweepgrad.graph.watch import hooked

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweepgrad.errors import DtypeError, GradientError, TensorTypeError
-from sweepgrad.gradients import grad, variable
+from sweepgrad.functional import grad, variable
 from sweepgrad.graph import enable_grad
 from sweepgrad.tensor import Tensor, node_of, runtime_of, tensor, untracked
 
