@@ -1,5 +1,6 @@
 """A full sweep costs what it frees, and holds no lock for long."""
 
+import random
 import sys
 import threading
 
@@ -8,6 +9,7 @@ import pytest
 import sweepgrad as sg
 from support.threads import Gate, run_threads
 from sweepgrad.graph import GraphRuntime, sweeper
+from sweepgrad.graph.locator import find
 from sweepgrad.graph.node import UNAVAILABLE
 from sweepgrad.graph.registry import NodeRegistry
 
@@ -112,8 +114,8 @@ def test_a_sweep_lets_go_of_the_lock_after_each_piece(monkeypatch, full):
     pieces = []
     shipped = sweeper._sweep_piece
 
-    def noted(graph, trash):
-        more, nodes, saved = shipped(graph, trash)
+    def noted(graph, trash, newest):
+        more, nodes, saved = shipped(graph, trash, newest)
         pieces.append((more, nodes))
         return more, nodes, saved
 
@@ -201,6 +203,30 @@ def test_a_sweep_ends_though_claims_go_on_to_make_nodes_unavailable(monkeypatch)
     assert len(heads) == 60
 
 
+def test_a_sweep_ends_though_threads_go_on_to_record_below_what_it_frees(monkeypatch):
+    """Before each piece every head gets three children more, faster than a sweep frees them."""
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    heads = garbage(leaf, 10)
+    shipped, pieces = sweeper.enter, []
+
+    def record_before_each_piece(graph, operation, action, *args):
+        if action is sweeper._sweep_piece:
+            pieces.append(len(heads))
+            assert len(pieces) < 1_000, "it does not end"
+            heads.extend([heads[-1] * 2.0 for _ in range(3)])
+            heads.extend([heads[number] * 3.0 for number in range(3)])
+        return shipped(graph, operation, action, *args)
+
+    monkeypatch.setattr(sweeper, "enter", record_before_each_piece)
+    monkeypatch.setattr(sweeper, "_PIECE", 1)
+    runtime.graph_cleanup()
+
+    assert len(pieces) < 200
+    assert {head._node.claim for head in heads[:30]} == {UNAVAILABLE}
+    runtime.check_valid()
+
+
 def test_a_sweep_that_was_interrupted_between_two_pieces_is_finished_by_the_next(monkeypatch):
     runtime = GraphRuntime()
     leaf = runtime.tensor([1.0], requires_grad=True)
@@ -240,19 +266,67 @@ def test_a_merge_brings_along_what_is_to_be_swept():
     assert both.item() == 6.0
 
 
-def test_children_that_go_leave_no_trace_below_their_parent():
-    """A trunk that lives, and 20,000 children one after another, half of them counted."""
+def ids_below(tensor):
+    below = tensor._node.below
+    return len(below) if type(below) is list else 1
+
+
+def test_a_parent_that_lives_keeps_no_list_of_children_that_have_gone():
+    """20,000 children of a trunk one after another, each counted; and 5,000 at once."""
     runtime = GraphRuntime()
     leaf = runtime.tensor([1.0], requires_grad=True)
     trunk = leaf * 2.0
     kept = [trunk * 3.0 for _ in range(5)]
     for number in range(20_000):
-        child = trunk * 4.0
-        if number % 2:
-            runtime.memory_report()
-        kept[number % 5] = child
+        kept[number % 5] = trunk * 4.0
+        runtime.memory_report()
+    assert ids_below(trunk) < 40
     runtime.check_valid()
-    assert len(trunk._node.below) < 40
+
+    many = [trunk * 4.0 for _ in range(5_000)]
+    runtime.memory_report()
+    assert ids_below(trunk) > 5_000
+    del many
+    assert ids_below(trunk) < 40
+    runtime.check_valid()
+    del kept
+    assert ids_below(trunk) == 1
+
+
+@pytest.mark.parametrize("order", ["first", "last", "any"])
+def test_a_fan_of_many_children_is_dropped_in_linear_time_whatever_the_order(order):
+    """Lists looked through again and again would be quadratic: counted, not timed."""
+    looked = []
+    for count in (1_000, 4_000):
+        runtime = GraphRuntime()
+        leaf = runtime.tensor([1.0], requires_grad=True)
+        trunk = leaf * 2.0
+        fan = [trunk * 3.0 for _ in range(count)]
+        runtime.memory_report()
+        if order == "first":
+            fan.reverse()
+        elif order == "any":
+            random.Random(1).shuffle(fan)
+        graph = trunk._node.graph
+        graph.nodes = Counted(graph.nodes)
+        while fan:
+            fan.pop()
+        looked.append(graph.nodes.looks)
+    assert looked[1] < 5 * looked[0]
+
+
+class Counted(dict):
+    """A dictionary that counts how often it is asked whether it has a key."""
+
+    looks = 0
+
+    def __contains__(self, key):
+        self.looks += 1
+        return super().__contains__(key)
+
+
+def backlog_size(graph):
+    return 0 if graph.backlog is None else graph.backlog.size
 
 
 def test_a_backlog_whose_nodes_have_gone_does_not_grow_for_ever():
@@ -261,16 +335,93 @@ def test_a_backlog_whose_nodes_have_gone_does_not_grow_for_ever():
     leaf = runtime.tensor([1.0], requires_grad=True)
     live = chain(leaf, 500)
     runtime.memory_report()
-    graph = live._node.graph
     for _ in range(2_000):
         trunk = live * 2.0
         left = [trunk * 3.0 for _ in range(50)]
         sg.grad(trunk, [live], [[1.0]])
         del left
-    size = 0 if graph.backlog is None else graph.backlog.size
-    assert size <= 2 * (501 + 1 + 50) + 50
+    assert backlog_size(live._node.graph) <= 2 * 501 + 8
     runtime.check_valid()
     assert live.backward([1.0])[leaf].tolist() == [1.0]
+
+
+def test_a_backlog_that_merges_bring_does_not_grow_for_ever():
+    """Into a graph from which nothing is ever claimed; all that comes is dropped again."""
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    live = [leaf * 1.0]
+    live.extend([live[0] * 1.0 for _ in range(100)])
+    runtime.memory_report()
+    for _ in range(500):
+        trunk = leaf * 2.0
+        heads = [trunk * 3.0 for _ in range(50)]
+        trunk.backward([1.0])
+        both = live[0] * heads[0]
+        del trunk, heads, both
+    assert backlog_size(find(live[0]._node)) <= 2 * 101 + 8
+    runtime.check_valid()
+
+
+def test_what_is_unavailable_and_dropped_leaves_no_backlog():
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    live = leaf * 1.0
+    trunk = live * 2.0
+    heads = [trunk * 3.0 for _ in range(1_000)]
+    sg.grad(trunk, [live], [[1.0]])
+    graph = live._node.graph
+    assert backlog_size(graph) >= 1_000
+    del heads
+    assert backlog_size(graph) <= 2 * 1 + 8
+
+
+@pytest.mark.parametrize("edges", [1, 3])
+def test_a_claim_of_few_nodes_frees_no_more_than_a_piece_under_the_lock(edges, monkeypatch):
+    """However many it made unavailable, and by however many edges; a sweep takes the rest."""
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    trunk = leaf * 2.0
+    kept = [sg.concatenate([trunk] * edges) for _ in range(5_000)]
+    graph = trunk._node.graph
+    runtime.memory_report()
+    graph.credit = 10_000  # as after many claims that left nothing behind
+    trunk.backward([1.0])
+    assert 4_000 <= len(graph.nodes) < 5_000
+
+    report = runtime.graph_cleanup()
+    assert (report.nodes_left, len(kept)) == (0, 5_000)
+    runtime.check_valid()
+
+
+def test_a_graph_that_is_merged_into_one_that_a_sweep_has_passed_is_swept_all_the_same():
+    """1. The sweep has looked at A.  2. B, which has a backlog, is merged into A.
+    3. The sweep comes to B, which is empty by now.
+    """
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    first = [leaf * 1.0]
+    first.extend([first[0] * 1.0 for _ in range(20)])
+    trunk = leaf * 2.0
+    heads = [trunk * 3.0 for _ in range(4)]
+    runtime.memory_report()
+    trunk.backward([1.0])
+    passed = find(first[0]._node)
+    shipped, joined = sweeper._has_work, []
+
+    def merged_behind_it(graph):
+        found = shipped(graph)
+        if graph is passed and not joined:
+            [join] = run_threads([lambda: first[0] * heads[0]])
+            joined.append(join)
+        return found
+
+    sweeper._has_work = merged_behind_it
+    try:
+        report = runtime.graph_cleanup()
+    finally:
+        sweeper._has_work = shipped
+    assert find(heads[0]._node) is passed
+    assert (report.nodes_freed, report.nodes_left) == (4 + 1, 21)
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -17,6 +17,7 @@ from sweepgrad.graph import (
     section,
     sweeper,
 )
+from sweepgrad.graph.node import next_id
 from sweepgrad.sync import NATIVE
 
 
@@ -303,19 +304,39 @@ def with_one_child_below():
     return scene
 
 
-def with_many_children_gone():
-    """Twelve counted children of ``a`` have gone, and another has just arrived."""
+def with_many_children():
     scene = Scene()
-    gone = [scene.a * 4.0 for _ in range(12)]
+    scene.fan = [scene.a * 4.0 for _ in range(40)]
     scene.runtime.memory_report()
-    del gone
-    scene.f = scene.a * 9.0
     return scene
+
+
+def with_many_unavailable():
+    """They are in the backlog, and outnumber the nodes that are left when they go."""
+    scene = Scene()
+    scene.f = scene.a * 4.0
+    scene.fan = [scene.f * 2.0 for _ in range(40)]
+    scene.tip = sg.concatenate([scene.f * 2.0 for _ in range(40)])
+    sg.grad(scene.f, [scene.a], [ONE])
+    return scene
+
+
+def with_a_child_recorded_since_the_sweep_began():
+    scene = with_a_backlog_in_both()
+    scene.newest = next_id()
+    scene.l = scene.f * 5.0
+    scene.runtime.memory_report()
+    return scene
+
+
+def sweep_a_piece(scene):
+    graph = scene.a._node.graph
+    return section.enter(graph, "graph_cleanup", sweeper._sweep_piece, scene.newest)
 
 
 def sweep_a_piece_of_nothing(scene):
     """As where a backward has swept since the sweep began."""
-    return section.enter(scene.a._node.graph, "graph_cleanup", sweeper._sweep_piece)
+    return section.enter(scene.a._node.graph, "graph_cleanup", sweeper._sweep_piece, next_id())
 
 
 class Late:

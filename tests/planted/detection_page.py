@@ -19,6 +19,8 @@ CANNOT = {
                 "freed_before_all_arrivals_are_counted",
                 "flag_raised_after_the_append",
                 "sweep_answers_for_later_claims",
+                "sweep_passes_what_was_merged_away",
+                "sweep_looks_at_the_mark_last",
                 "shares_the_sweep_it_waited_for",
                 "backlog_left_in_a_merge",
                 "claim_does_not_look_at_arrivals_again",

@@ -259,13 +259,33 @@ def sweep_answers_for_later_claims():
     """A sweep that has come to its end throws away what claims have found meanwhile."""
     shipped = sweeper._sweep_piece
 
-    def sweep_piece(graph, garbage):
-        more, *freed = shipped(graph, garbage)
+    def sweep_piece(graph, garbage, newest):
+        more, *freed = shipped(graph, garbage, newest)
         if not more:
             graph.backlog = None
         return more, *freed
 
     return patched(sweeper, "_sweep_piece", sweep_piece)
+
+
+def sweep_passes_what_was_merged_away():
+    """A sweep takes a graph that was merged away since it was listed for one without work."""
+
+    def has_work(graph):
+        return graph.dirty or graph.backlog is not None or bool(graph.drops)
+
+    return replaced(sweeper._has_work, has_work)
+
+
+def sweep_looks_at_the_mark_last():
+    """A sweep looks for a backlog first, and for the mark that a claim is at work second."""
+
+    def has_work(graph):
+        if graph.backlog is not None or graph.drops or graph.forward is not None:
+            return True
+        return graph.dirty
+
+    return replaced(sweeper._has_work, has_work)
 
 
 def shares_the_sweep_it_waited_for():
@@ -319,6 +339,8 @@ FAULTS = {
         freed_before_all_arrivals_are_counted,
         flag_raised_after_the_append,
         sweep_answers_for_later_claims,
+        sweep_passes_what_was_merged_away,
+        sweep_looks_at_the_mark_last,
         shares_the_sweep_it_waited_for,
         backlog_left_in_a_merge,
         claim_does_not_look_at_arrivals_again,

@@ -41,8 +41,8 @@ def sweep_destroys_under_the_lock():
     """A sweep takes what it frees apart, destructors of saved values included, under the lock."""
     shipped = sweeper._sweep_piece
 
-    def sweep_piece(graph, garbage):
-        found = shipped(graph, garbage)
+    def sweep_piece(graph, garbage, newest):
+        found = shipped(graph, garbage, newest)
         state = graph.threads.state
         outer = state.section, state.discarding
         state.section, state.discarding = None, False

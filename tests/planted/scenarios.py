@@ -12,6 +12,7 @@ import sweepgrad as sg
 from support import worlds
 from sweepgrad.explore import yield_point
 from sweepgrad.graph import DEFAULT, Rule, register_one, sweeper
+from sweepgrad.graph.node import UNAVAILABLE
 from sweepgrad.tensor import Tensor, new_tensor
 
 SHIPPED_PIECE = sweeper._PIECE
@@ -366,6 +367,43 @@ def swept_while_another_consumes(m):
     m.spawn(consume_and_sweep, name="consume")
 
 
+def joined_behind_a_sweep(m):
+    """A sweep, while a graph with something to sweep is joined to one that it has passed."""
+    w = sg.tensor([2.0], requires_grad=True)
+    first = [w * 1.0]  # listed before the other, and larger
+    first.extend([first[0] * 1.0 for _ in range(6)])
+    trunk = w * 3.0
+    kept = [trunk * w for _ in range(4)]
+    sg.memory_report()
+    trunk.backward([1.0])
+
+    def sweep():
+        sg.graph_cleanup()
+        left = [one for one in kept[:4] if one._node.claim is not UNAVAILABLE]
+        assert not left, f"a sweep returned and left {len(left)} nodes"
+
+    m.spawn(sweep)
+    m.spawn(lambda: kept.append(first[0] * kept[0]), name="join")
+
+
+def seen_consumed_and_swept(m):
+    """A thread sees that another's backward has consumed the trunk, and sweeps."""
+    w = sg.tensor([2.0], requires_grad=True)
+    trunk = w * 3.0
+    kept = [trunk * w for _ in range(4)]
+    sg.memory_report()
+
+    def look_and_sweep():
+        claim = trunk._node.claim
+        consumed = claim is not None and claim.committed
+        sg.graph_cleanup()
+        left = [one for one in kept if one._node.claim is not UNAVAILABLE]
+        assert not (consumed and left), f"a sweep returned and left {len(left)} nodes"
+
+    m.spawn(look_and_sweep, name="sweep")
+    m.spawn(lambda: trunk.backward([1.0]), name="backward")
+
+
 def consumed_and_joined(m):
     """A trunk with four children is consumed in one thread, joined to a larger graph in another."""
     w = sg.tensor([2.0], requires_grad=True)
@@ -465,6 +503,16 @@ SHOWN_BY = {
         "dead nodes",
     ),
     "sweep_answers_for_later_claims": (lambda: swept_in_pieces, "invariant", ""),
+    "sweep_passes_what_was_merged_away": (
+        lambda: joined_behind_a_sweep,
+        "exception",
+        "left 4 nodes",
+    ),
+    "sweep_looks_at_the_mark_last": (
+        lambda: seen_consumed_and_swept,
+        "exception",
+        "left 4 nodes",
+    ),
     "shares_the_sweep_it_waited_for": (
         lambda: swept_while_another_consumes,
         "exception",

@@ -46,10 +46,11 @@ from sweepgrad.tensor import Tensor
     _EXPECTING,
     _CLAIM,
     _BACKLOG,
+    _DIRTY,
     _ABSORBING,
     _SWEEPS,
     _OTHER,
-) = range(1, 16)
+) = range(1, 17)
 
 #: The fields that are read or written without a lock: (class, field, slot).
 FIELDS: tuple[tuple[type, str, int], ...] = (
@@ -64,6 +65,7 @@ FIELDS: tuple[tuple[type, str, int], ...] = (
     (Graph, "forward", _FORWARD),
     (Graph, "absorbing", _ABSORBING),
     (NodeRegistry, "backlog", _BACKLOG),
+    (NodeRegistry, "dirty", _DIRTY),
     (Sweeper, "sweeps", _SWEEPS),
     (Sweeper, "full_sweeps", _SWEEPS),
 )
@@ -74,7 +76,6 @@ DEEP: tuple[tuple[type, str, int], ...] = (
     (NodeRegistry, "nodes", _OTHER),
     (NodeRegistry, "tips", _OTHER),
     (NodeRegistry, "saved_bytes", _OTHER),
-    (NodeRegistry, "dirty", _OTHER),
 )
 
 
@@ -108,10 +109,10 @@ class Field:
     def key_of(self, owner: Any) -> int:
         """What the operation touches, the same in every run: from the node's id, or the graph's."""
         if type(owner) is Node:
-            return int(owner.id) * 16 + self.slot
+            return int(owner.id) * 32 + self.slot
         if type(owner) is Sweeper:
             return GRAPH_KEYS + self.slot  # there is one, and no graph has the serial 0
-        return GRAPH_KEYS + int(owner.serial) * 16 + self.slot
+        return GRAPH_KEYS + int(owner.serial) * 32 + self.slot
 
     def _is_set(self, owner: Any) -> bool:
         try:
@@ -150,7 +151,7 @@ class ValueField(Field):
 
     def key_of(self, owner: Any) -> int:
         node = owner._node
-        return id(owner) if node is None else int(node.id) * 16 + self.slot
+        return id(owner) if node is None else int(node.id) * 32 + self.slot
 
     def _is_set(self, owner: Any) -> bool:
         return super()._is_set(owner) and self._replaceable(owner)
@@ -166,7 +167,7 @@ _look_at_handle = weakref.ref.__call__
 def _watched_call(node: Any) -> Any:
     """``node()``: is the handle alive?"""
     if BOARD.current is not None:
-        BOARD.step("look at handle of", node, node.id * 16 + _HANDLE, False)
+        BOARD.step("look at handle of", node, node.id * 32 + _HANDLE, False)
     return _look_at_handle(node)
 
 
@@ -180,7 +181,7 @@ def dying(handle: Any) -> None:
     if BOARD.current is not None:
         node = getattr(handle, "_node", None)  # missing when making the tensor failed
         if type(node) is Node:
-            BOARD.step("drop handle of", node, node.id * 16 + _HANDLE, True, None, True)
+            BOARD.step("drop handle of", node, node.id * 32 + _HANDLE, True, None, True)
 
 
 def _graph_dying(graph: Graph) -> None:
@@ -190,7 +191,7 @@ def _graph_dying(graph: Graph) -> None:
 
 
 def _graph_key(serial: int) -> int:
-    return GRAPH_KEYS + serial * 16 + _HANDLE
+    return GRAPH_KEYS + serial * 32 + _HANDLE
 
 
 class _Look:

@@ -14,7 +14,7 @@ from collections.abc import Container
 
 from sweepgrad.graph.node import Node
 
-#: How many ids of children that have gone a list may have, beside as many as are there.
+#: How many ids of nodes that have gone a list, or a backlog, has before anybody minds.
 _SLACK = 8
 
 
@@ -24,9 +24,9 @@ class Backlog:
     A child that is recorded still is unavailable, and so is all that descends from it.
 
     Attributes:
-        found: lists that no sweep has begun with; not empty ones only.
-        begun: lists that a sweep is working off, the last first.
-        size: how many ids were put into it, those of children that have gone included.
+        found: lists that no sweep has begun with, none of them empty.
+        begun: lists that a sweep is working off, the last first, none of them empty.
+        size: how many ids the lists have, those of nodes that have gone included.
     """
 
     __slots__ = ("begun", "found", "size")
@@ -47,30 +47,72 @@ class Backlog:
         self.found = []
 
     def join(self, other: Backlog) -> None:
-        """Take over what the backlog of a graph merged away has."""
-        self.found += other.found
-        self.begun += other.begun
+        """Take over what the backlog of the other graph of a merge has; the shorter list moves."""
+        self.found = _joined(self.found, other.found)
+        self.begun = _joined(self.begun, other.begun)
         self.size += other.size
+
+    def is_stale(self, recorded: int) -> bool:
+        """True if most of what is listed has gone, in a graph of so many nodes."""
+        return self.size > 2 * recorded + _SLACK
+
+    def prune(self, recorded: Container[int]) -> None:
+        """Forget what has gone, or the lists could grow for ever beside nodes that live long.
+
+        At least half of a stale backlog goes, so it costs no more than putting that in did.
+        """
+        self.size = 0
+        for lists in (self.found, self.begun):
+            left = dict.fromkeys(child for below in lists for child in below if child in recorded)
+            lists[:] = [list(left)] if left else []
+            self.size += len(left)
 
     def ids(self) -> set[int]:
         """All that is listed."""
         return {child for below in (*self.found, *self.begun) for child in below}
 
 
-def add_below(parent: Node, child: int, count: int, recorded: Container[int]) -> None:
-    """Note a further child of a node that has ``count``.
+def renewed(unavailable: list[int]) -> Backlog | None:
+    """The backlog where exactly these nodes have a parent that left.
 
-    Children that go are not taken out, which would cost as much as looking for them; a
-    list most of which has gone is made anew instead.
+    As if a sweep had begun with them: one that is under way goes on, and what it would
+    have left to the next one is little.  Who interrupted whom need not be known for that.
     """
+    if not unavailable:
+        return None
+    backlog = Backlog()
+    backlog.add(unavailable)
+    backlog.begin()
+    return backlog
+
+
+def _joined(one: list[list[int]], other: list[list[int]]) -> list[list[int]]:
+    if len(one) < len(other):
+        one, other = other, one
+    one += other
+    return one
+
+
+def add_below(parent: Node, child: int) -> None:
+    """Note a further child of a node that has one."""
     below = parent.below
     if type(below) is int:
         parent.below = [below, child]
-        return
-    assert type(below) is list
-    if len(below) > 2 * count + _SLACK:
-        below[:] = [one for one in below if one in recorded]
-    below.append(child)
+    else:
+        below.append(child)  # type: ignore[union-attr]  # mypy does not narrow by type(x) is int
+
+
+def trim_below(parent: Node, left: int, recorded: Container[int]) -> None:
+    """Forget children that have gone, if they are most of the list; ``left`` are there.
+
+    A child that goes is not taken out at once, because looking for it costs as much as the
+    list is long.  A list that is made anew when a quarter of it is left costs each child
+    that goes a constant, keeps memory within what is alive, and is short when a claim looks
+    at it under the lock.
+    """
+    below = parent.below
+    if type(below) is list and len(below) > 4 * left + _SLACK:
+        parent.below = [child for child in below if child in recorded]
 
 
 def list_below(node: Node) -> list[int]:

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from sweepgrad.errors import RuntimeMismatchError
 from sweepgrad.graph.hierarchy import Rank, make_lock, under_pair
 from sweepgrad.graph.node import Node
-from sweepgrad.graph.registry import NodeRegistry, expect
+from sweepgrad.graph.registry import NodeRegistry
+from sweepgrad.graph.truth import expect
 from sweepgrad.sync import Lock, Primitives
 
 if TYPE_CHECKING:
@@ -97,7 +98,20 @@ class Graph(NodeRegistry):
                 node = drops.popleft()
             except IndexError:
                 return
+            if node.id not in self.nodes:
+                self._take_in(node, garbage)
             self.reclaim(node, garbage)
+
+    def _take_in(self, node: Node, garbage: list[Any]) -> None:
+        """Count a node that arrived here, or in a graph merged into this one, and was not counted.
+
+        Its handle may live: an operation was cut off before it could see to that (R3).
+        """
+        named = node.graph
+        if named is not None and named is not self:
+            move_arrivals(named, self)
+        if self.arrivals:
+            self.count_arrivals(garbage)
 
     def size(self) -> int:
         """How many nodes are recorded here, counted or not."""
@@ -137,6 +151,7 @@ class Graph(NodeRegistry):
             other.nodes = {}
             move_arrivals(other, self)
             self._take_backlog(other)
+            self.bound_backlog()
             self.credit += other.credit
             move_drops(other, self)
             other.tips = 0
@@ -318,10 +333,8 @@ def _merge_locked(first: Graph, second: Graph, garbage: list[Any]) -> None:
         first.repair(garbage)
     if second.dirty:
         second.repair(garbage)
-    if first.size() < second.size():
-        second.absorb(first)
-    else:
-        first.absorb(second)
+    survivor, other = (second, first) if first.size() < second.size() else (first, second)
+    survivor.absorb(other)
 
 
 def mismatch(one: GraphRuntime, other: GraphRuntime) -> RuntimeMismatchError:

@@ -49,7 +49,7 @@ from typing import Any
 
 from sweepgrad.graph.locator import Graph, find, mismatch, move_arrivals
 from sweepgrad.graph.node import Node, Rule, node_ids
-from sweepgrad.graph.section import enter, join, on_drop, refused
+from sweepgrad.graph.section import enter, join, on_drop, refused, settle
 
 _next_id = node_ids.__next__
 
@@ -119,8 +119,11 @@ def register_one(
         if graph.forward is not None or parent.claim is not None:
             enter(graph, rule.name, _adopt, graph)
     except BaseException:
-        # An interrupt.  A flag lost costs a drop its look, a flag left behind its node.
+        # An interrupt.  A flag lost costs a drop its look, a flag left behind its node.  A
+        # node that arrived and is not looked at by R3 is: as a drop.
         parent.expecting = False
+        graph.drops.append(node)
+        settle(graph.threads.state, graph)
         raise
     return node
 
@@ -179,6 +182,8 @@ def _register_under_two(
     except BaseException:  # see register_one
         one.expecting = False
         other.expecting = False
+        graph.drops.append(node)
+        settle(graph.threads.state, graph)
         raise
     return node
 

@@ -20,13 +20,14 @@ destructor is somebody's code.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from itertools import repeat, starmap
 from typing import Any
 
-from sweepgrad.errors import InvariantError
-from sweepgrad.graph.backlog import Backlog, add_below, list_below
+from sweepgrad.graph.backlog import Backlog, add_below, list_below, renewed, trim_below
 from sweepgrad.graph.node import FREED, UNAVAILABLE, Node
+from sweepgrad.graph.truth import check_registry, unreached
 
 #: How many arrivals are looked at one by one before they are counted; a block of a deque.
 _FEW = 64
@@ -75,10 +76,14 @@ class NodeRegistry:
             self.reclaim(node, garbage)
 
     def _count_arrivals(self, garbage: list[Any], childless: list[Node]) -> None:
-        """As above; nodes that turn out to have no child are added to ``childless``."""
+        """As above; nodes that turn out to have no child are added to ``childless``.
+
+        Those that are there now: without a GIL others might append faster than this counts.
+        Who needs a child to be counted looks at the arrivals after its append (note [Arrival]).
+        """
         arrivals, nodes = self.arrivals, self.nodes
         tips = nbytes = 0
-        while arrivals:
+        for _ in range(len(arrivals)):
             node = arrivals[0]  # it leaves the queue last, so that no interrupt loses it
             unavailable = False
             nodes[node.id] = node
@@ -88,7 +93,7 @@ class NodeRegistry:
                 if parent.id in nodes:
                     count = parent.children
                     if count:
-                        add_below(parent, node.id, count, nodes)
+                        add_below(parent, node.id)
                     else:
                         tips -= 1
                         parent.below = node.id
@@ -169,6 +174,7 @@ class NodeRegistry:
             if handle is not None:
                 # Ours may have become the last reference: let it go outside the lock.
                 garbage.append(handle)
+                node.below = 0  # no list of what has gone stays with a node that lives
                 continue
             if arrivals:
                 # Looked at after the handle: note [Arrival], freeing.
@@ -195,15 +201,22 @@ class NodeRegistry:
                     if not left:
                         tips += 1
                         stack.append(parent)
+                    elif type(parent.below) is list:
+                        trim_below(parent, left, nodes)
         self.tips += tips
         self.saved_bytes -= nbytes
+        if self.backlog is not None:
+            self.bound_backlog()
 
     def _let_go_of_parents(self, node: Node, childless: list[Node]) -> None:
         nodes = self.nodes
         for parent in node.parents:
             if parent.id in nodes:
-                parent.children -= 1
-                if not parent.children:
+                left = parent.children - 1
+                parent.children = left
+                if left:
+                    trim_below(parent, left, nodes)
+                else:
                     self.tips += 1
                     childless.append(parent)
 
@@ -245,29 +258,33 @@ class NodeRegistry:
         """Put the children of nodes that have left into the backlog, where any are recorded."""
         nodes = self.nodes
         for node in gone:
-            below = node.below
-            if type(below) is int:
-                if below in nodes:
-                    self._add_to_backlog([below])
-            elif not nodes.keys().isdisjoint(list_below(node)):
-                self._add_to_backlog(list_below(node))
+            below = list_below(node)
+            if not nodes.keys().isdisjoint(below):
+                if self.backlog is None:
+                    self.backlog = Backlog()
+                self.backlog.add(below)
 
-    def _add_to_backlog(self, below: list[int]) -> None:
-        if self.backlog is None:
-            self.backlog = Backlog()
-        self.backlog.add(below)
-
-    def sweep(self, garbage: list[Any], limit: int | None = None) -> bool:
-        """Work off what a sweep has begun with, ``limit`` ids at most; True if some are left.
-
-        Costs what it frees, and the ids of children that have gone meanwhile.
-        """
+    def bound_backlog(self) -> None:
+        """See to it that most of what the backlog lists is recorded."""
         backlog = self.backlog
-        if backlog is None:
-            return False
+        if backlog is not None and backlog.is_stale(len(self.nodes)):
+            backlog.prune(self.nodes)
+            if not backlog.size:
+                self.backlog = None
+
+    def sweep(
+        self, garbage: list[Any], lists: list[list[int]], limit: int, newest: float = math.inf
+    ) -> None:
+        """Work off one of the backlog's two lists, ``limit`` ids at most.
+
+        Costs what it frees, and the ids of nodes that have gone meanwhile.  Nodes with an id
+        above ``newest`` are left to the next sweep.
+        """
+        nodes, backlog = self.nodes, self.backlog
+        assert backlog is not None, "the lists are its own"
         self.dirty = True
-        nodes, lists = self.nodes, backlog.begun
         childless: list[Node] = []
+        newer: list[int] = []
         looked = 0
         while lists and looked != limit:
             ids = lists[-1]
@@ -275,17 +292,27 @@ class NodeRegistry:
             if not ids:
                 lists.pop()
             looked += 1
+            if child > newest:
+                newer.append(child)
+                continue
             node = nodes.get(child)
             if node is not None and self._forget_unavailable(node, garbage, childless):
-                lists.append(list_below(node))
-        if not lists and not backlog.found:
+                below = list_below(node)
+                lists.append(below)
+                backlog.size += len(below)
+        backlog.size -= looked
+        if newer:
+            backlog.add(newer)
+        if not backlog.found and not backlog.begun:
             self.backlog = None
             self.credit = 0
         for node in childless:
             self.reclaim(node, garbage)
-        # Last: a child that arrived before its parent was forgotten above is unavailable.
-        self.count_arrivals(garbage)
-        return bool(lists)
+        if not lists:
+            # A child that arrived before its parent was forgotten is unavailable.  With the
+            # last piece and not with each: three threads that record meanwhile may be faster
+            # than this counts, and each piece would count what came during the one before.
+            self.count_arrivals(garbage)
 
     def rebuild(self, garbage: list[Any]) -> None:
         """Derive every count from the truth again and free what is dead.
@@ -310,7 +337,7 @@ class NodeRegistry:
                 if parent.id in nodes:
                     count = parent.children
                     if count:
-                        add_below(parent, node.id, count, nodes)
+                        add_below(parent, node.id)
                     else:
                         parent.below = node.id
                     parent.children = count + 1
@@ -318,26 +345,17 @@ class NodeRegistry:
                     lost = True
             if lost:
                 unavailable.append(node.id)
-        self._renew_backlog(unavailable)
+        self.backlog = renewed(unavailable)
         childless = [node for node in nodes.values() if not node.children]
         self.tips = len(childless)
         self.saved_bytes = sum(node.nbytes for node in nodes.values())
         for node in childless:
             self.reclaim(node, garbage)
 
-    def _renew_backlog(self, unavailable: list[int]) -> None:
-        """Exactly these nodes have a parent that left; a sweep that has begun goes on with them."""
-        begun = self.backlog is not None and bool(self.backlog.begun)
-        self.backlog = None
-        if unavailable:
-            self._add_to_backlog(unavailable)
-            if begun and self.backlog is not None:
-                self.backlog.begin()
-
     def _take_arrivals(self) -> None:
         """Record what has arrived, without counting; running it again does no harm."""
         arrivals = self.arrivals
-        while arrivals:
+        for _ in range(len(arrivals)):
             node = arrivals[0]
             self.nodes[node.id] = node
             for parent in node.parents:
@@ -350,46 +368,8 @@ class NodeRegistry:
         Raises:
             InvariantError: naming the first contradiction.
         """
-        nodes = self.nodes
-        expect("dirty", self.dirty, False)
-        children: dict[int, list[int]] = {key: [] for key in nodes}
-        listed = set() if self.backlog is None else self.backlog.ids()
-        for key, node in nodes.items():
-            expect(f"key of {node!r}", key, node.id)
-            for parent in node.parents:
-                if parent.id in children:
-                    children[parent.id].append(key)
-                elif parent.graph is not None:
-                    claim = parent.claim
-                    consumed = claim is not None and claim.committed
-                    expect(f"{parent!r} left the registry consumed", consumed, True)
-                    expect(f"{node!r} is in the backlog", key in listed, True)
-        for node in nodes.values():
-            found = children[node.id]
-            expect(f"children of {node!r}", node.children, len(found))
-            if found:
-                below = {child for child in list_below(node) if child in nodes}
-                expect(f"what is below {node!r}", below, set(found))
-        expect("tips", self.tips, sum(not found for found in children.values()))
-        expect("saved bytes", self.saved_bytes, sum(node.nbytes for node in nodes.values()))
+        check_registry(self)
 
     def dead(self) -> list[Node]:
-        """The nodes that marking from the live handles does not reach.
-
-        The second, independent answer to what is alive: it reads parents and
-        handles alone, no count.
-        """
-        alive: set[int] = set()
-        dead = []
-        for node in reversed(list(self.nodes.values())):
-            if node.id in alive or node() is not None:
-                alive.update(parent.id for parent in node.parents)
-            else:
-                dead.append(node)
-        return dead
-
-
-def expect(what: str, found: object, expected: object) -> None:
-    """Raise :class:`InvariantError` unless the two agree."""
-    if found != expected:
-        raise InvariantError(f"{what} is {found!r} but the truth says {expected!r}")
+        """The nodes that marking from the live handles does not reach."""
+        return unreached(self)

@@ -16,13 +16,16 @@ a thousand ids at a time, and lets the graph's lock go in between:
 
     S1  under the lock: what has been found until now is what the sweep has ``begun`` with
     S2  under the lock, again until nothing of it is left: some of it goes; a node's
-        children are put in its place
+        children are put in its place, but those recorded since S1 are left to the next sweep
 
 All that is left to do is in the graph at any time, and nowhere else.  *An interrupt
-between two pieces* leaves it to the next sweep.  *A merge* brings it along.  *A claim*
-adds to ``found``, which this sweep leaves to the next one: it ends, however many claims
-are made meanwhile.  *A child recorded* under a node that is found unavailable goes when
-it is counted, with that very piece (note [Arrival]).
+between two pieces* leaves it to the next sweep.  *A merge* brings it along, and a graph that was
+merged away since the sweep listed it is looked at in its survivor.  *A claim*
+adds to ``found``, which this sweep leaves to the next one.  So it ends, however many
+claims are made meanwhile, and though three threads record below unavailable nodes faster
+than it frees them.  *A child recorded* under a node that has been found unavailable goes
+when it is counted, with that very piece (note [Arrival]).  *An operation cut off* by an
+interrupt after its append, whose parent was claimed just before, is in the drops.
 
 A claim may come between another thread's append of a child and its look at the claim,
 and that child must not wait for a sweep that passes over the graph: after its marks the
@@ -50,7 +53,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweepgrad.graph.hierarchy import Rank, make_lock
 from sweepgrad.graph.locator import Graph
-from sweepgrad.graph.node import Node
+from sweepgrad.graph.node import Node, next_id
 from sweepgrad.graph.section import discard, enter, leave, list_graphs
 
 if TYPE_CHECKING:
@@ -138,21 +141,32 @@ class Sweeper:
 
     def _sweep_locked(self, full: bool) -> SweepReport:
         start = time.perf_counter()
-        nodes_freed = graphs_freed = bytes_freed = nodes_left = graphs_left = 0
+        nodes_freed = graphs_freed = bytes_freed = 0
         runtime = self._runtime
-        for graph in list_graphs(runtime.locator, runtime.primitives.threads.state):
-            freed = 0
-            # Dirty: an interrupted holder left work, or another thread is at work.
-            if full or graph.backlog is not None or graph.dirty or graph.drops:
+        graphs = list_graphs(runtime.locator, runtime.primitives.threads.state)
+        for graph in graphs:
+            if full or _has_work(graph):
                 freed, saved = _sweep_graph(graph, full)
+                nodes_freed += freed
                 bytes_freed += saved
-            left = graph.size()
-            nodes_freed += freed
-            nodes_left += left
-            graphs_left += left > 0
-            graphs_freed += freed > 0 and left == 0
+                graphs_freed += freed > 0 and graph.size() == 0
+        left = [size for graph in graphs if (size := graph.size())]
         seconds = time.perf_counter() - start
-        return SweepReport(nodes_freed, graphs_freed, bytes_freed, nodes_left, graphs_left, seconds)
+        return SweepReport(nodes_freed, graphs_freed, bytes_freed, sum(left), len(left), seconds)
+
+
+def _has_work(graph: Graph) -> bool:
+    """Whether a sweep may find anything in a graph that was listed when it began.
+
+    Dirty: an interrupted holder left work, or another thread is at work.  Looked at first: a
+    claim is dirty from before its commit until its backlog is in place, so who finds neither
+    looked before the commit.  Merged away since: what it had to sweep may now be in a graph
+    that has been passed already.  Looked at last: a merge takes the backlog after it has
+    published the forwarding.
+    """
+    if graph.dirty or graph.backlog is not None or graph.drops:
+        return True
+    return graph.forward is not None
 
 
 #: Ids looked at before a sweep lets go of a graph's lock: at half a microsecond each, a
@@ -163,8 +177,9 @@ _PIECE = 1_000
 def _sweep_graph(graph: Graph, full: bool) -> tuple[int, int]:
     """Sweep one graph in pieces; the number of nodes freed and of their saved bytes."""
     more, nodes, saved = enter(graph, "graph_cleanup", _begin, full)
+    newest = next_id()
     while more:
-        more, more_nodes, more_saved = enter(graph, "graph_cleanup", _sweep_piece)
+        more, more_nodes, more_saved = enter(graph, "graph_cleanup", _sweep_piece, newest)
         nodes += more_nodes
         saved += more_saved
     return nodes, saved
@@ -176,6 +191,7 @@ def _begin(graph: Graph, garbage: list[Any], full: bool) -> tuple[bool, int, int
     graph.dirty = True
     if full:
         graph.rebuild(garbage)
+    graph.count_arrivals(garbage)
     graph.drain(garbage)
     backlog = graph.backlog
     if backlog is not None:
@@ -183,11 +199,14 @@ def _begin(graph: Graph, garbage: list[Any], full: bool) -> tuple[bool, int, int
     return backlog is not None, *_freed(garbage, start)
 
 
-def _sweep_piece(graph: Graph, garbage: list[Any]) -> tuple[bool, int, int]:
+def _sweep_piece(graph: Graph, garbage: list[Any], newest: int) -> tuple[bool, int, int]:
     """S2; True if there is more of it."""
     start = len(garbage)
-    more = graph.sweep(garbage, _PIECE)
-    return more, *_freed(garbage, start)
+    backlog = graph.backlog
+    if backlog is None:  # a backward has taken all that was left
+        return False, 0, 0
+    graph.sweep(garbage, backlog.begun, _PIECE, newest)
+    return bool(backlog.begun), *_freed(garbage, start)
 
 
 def _freed(garbage: list[Any], start: int) -> tuple[int, int]:
@@ -206,14 +225,12 @@ def sweep_with_backward(graph: Graph, garbage: list[Any], claimed: int) -> None:
     bounded by what has been claimed: a claim must not keep the lock for as long as it takes
     to free a million nodes that it made unavailable.  The rejected alternative, a look at
     the graph with every backward, is what makes Burn's sweep quadratic when many losses
-    share a graph.  A backlog most of which has gone meanwhile is worked off too, or it
-    could grow for ever beside nodes that live long.
+    share a graph.  What one claim's share of it is too little for goes with the next ones.
     """
     graph.credit += claimed
     backlog = graph.backlog
     if backlog is None:
         return
-    left = len(graph.nodes)
-    if graph.credit >= left or backlog.size > 2 * left:
-        backlog.begin()
-        graph.sweep(garbage)
+    if graph.credit >= len(graph.nodes):
+        # Nothing of it becomes work of a sweep that is under way, which must come to its end.
+        graph.sweep(garbage, backlog.found or backlog.begun, max(claimed, _PIECE))
