@@ -4,6 +4,7 @@ import random
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 import sweepgrad as sg
@@ -391,6 +392,68 @@ def test_a_claim_of_few_nodes_frees_no_more_than_a_piece_under_the_lock(edges, m
     report = runtime.graph_cleanup()
     assert (report.nodes_left, len(kept)) == (0, 5_000)
     runtime.check_valid()
+
+
+@pytest.mark.parametrize("partly", [False, True])
+def test_a_consumed_node_whose_handle_lives_keeps_no_list_of_its_children(partly):
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    base = leaf * 2.0
+    trunk = base * 3.0
+    fan = [trunk * 4.0 for _ in range(100)]
+    total = sg.concatenate(fan)
+    runtime.memory_report()
+    assert ids_below(trunk) == 100
+    sg.grad(total, [base if partly else leaf], [np.ones(100)])
+    assert trunk._node.below == 0
+    assert len(fan) == 100
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_an_unavailable_node_whose_handle_lives_keeps_no_list_of_its_children(swept):
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    trunk = leaf * 2.0
+    head = trunk * 3.0
+    fan = [head * 4.0 for _ in range(100)]
+    runtime.memory_report()
+    trunk.backward([1.0])
+    runtime.graph_cleanup(full=not swept)
+    assert (head._node.claim, head._node.below, len(fan)) == (UNAVAILABLE, 0, 100)
+
+
+def test_what_arrived_while_arrivals_were_counted_gives_the_next_sweep_something_to_look_at(
+    monkeypatch,
+):
+    """1. A sweep has begun; a child of a head is recorded.  2. The head goes, then the child is
+    counted, and found unavailable.  3. A child of that arrives before it is marked, after the
+    count began.
+    """
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    heads = garbage(leaf, 1)
+    graph = heads[0]._node.graph
+    late = []
+    shipped_piece, shipped_forget = sweeper._sweep_piece, NodeRegistry._forget_unavailable
+
+    def child_before_the_piece(graph, trash, newest):
+        if not late:
+            late.extend(run_threads([lambda: heads[0] * 5.0]))
+        return shipped_piece(graph, trash, newest)
+
+    def grandchild_before_the_mark(registry, node, *rest):
+        if len(late) == 1 and node is late[0]._node:
+            late.extend(run_threads([lambda: late[0] * 7.0]))
+        return shipped_forget(registry, node, *rest)
+
+    monkeypatch.setattr(sweeper, "_sweep_piece", child_before_the_piece)
+    monkeypatch.setattr(NodeRegistry, "_forget_unavailable", grandchild_before_the_mark)
+    runtime.graph_cleanup()
+    assert [one._node.claim for one in late] == [UNAVAILABLE, None]
+
+    runtime.graph_cleanup()
+    assert late[1]._node.claim is UNAVAILABLE
+    assert graph.size() == 0
 
 
 def test_a_graph_that_is_merged_into_one_that_a_sweep_has_passed_is_swept_all_the_same():

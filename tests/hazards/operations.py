@@ -41,6 +41,7 @@ from hazards.scenes import (
     with_a_rule_that_gives_none,
     with_a_third_graph,
     with_a_value_that_queues,
+    with_children_that_arrive_while_others_are_counted,
     with_deferred_work,
     with_many_children,
     with_many_unavailable,
@@ -194,6 +195,10 @@ OPERATIONS = {
     "drop what is unavailable": (with_many_unavailable, lambda s: s.fan.clear()),
     "drop all that is unavailable": (with_many_unavailable, lambda s: drop(s, "fan", "tip")),
     "sweep after two others": (Scene, sweep_after_two_others),
+    "sweep what others overtake": (
+        with_children_that_arrive_while_others_are_counted,
+        lambda s: s.runtime.graph_cleanup(),
+    ),
     "sweep a piece": (with_a_child_recorded_since_the_sweep_began, sweep_a_piece),
     "sweep a piece of nothing": (Scene, sweep_a_piece_of_nothing),
     "consume what has one child": (with_one_child_below, lambda s: sg.grad(s.f, [s.a], [ONE])),

@@ -221,15 +221,16 @@ def met_by(action, others=0):
 
 
 class Overtaken(deque):
-    """A queue to which another thread appends an item right after its length was first asked."""
+    """A queue to which another thread appends an item each time its length has been asked."""
 
-    late = None
+    def __init__(self, items, late):
+        super().__init__(items)
+        self.late = late
 
     def __len__(self):
         length = super().__len__()
-        if self.late is not None:
-            item, self.late = self.late, None
-            self.append(item)
+        if self.late:
+            self.append(self.late.pop())
         return length
 
 
@@ -238,8 +239,20 @@ def with_a_child_that_arrives_before_the_marks():
     scene = Scene()
     scene.late = scene.c * 2.0
     graph = scene.a._node.graph
-    graph.arrivals = Overtaken(graph.arrivals)
-    graph.arrivals.late = graph.arrivals.pop()
+    late = [graph.arrivals.pop()]
+    graph.arrivals = Overtaken(graph.arrivals, late)
+    return scene
+
+
+def with_children_that_arrive_while_others_are_counted():
+    """Below an unavailable node: one that has arrived, and two, each a child of the one before."""
+    scene = with_a_backlog()
+    scene.l = scene.f * 5.0
+    scene.m = scene.l * 1.0
+    scene.n = scene.m * 1.0
+    graph = scene.a._node.graph
+    late = [graph.arrivals.pop(), graph.arrivals.pop()]
+    graph.arrivals = Overtaken(graph.arrivals, late)
     return scene
 
 

@@ -474,7 +474,7 @@ SHOWN_BY = {
     "claim_in_two_steps": (
         lambda: pair(worlds.backward, worlds.backward),
         "exception",
-        "pop from empty list",
+        "has no attribute 'backward'",
     ),
     "rule_looked_at_twice": (
         lambda: two_losses_of_a_long_trunk,

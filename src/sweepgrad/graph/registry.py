@@ -83,6 +83,7 @@ class NodeRegistry:
         """
         arrivals, nodes = self.arrivals, self.nodes
         tips = nbytes = 0
+        marked = False
         for _ in range(len(arrivals)):
             node = arrivals[0]  # it leaves the queue last, so that no interrupt loses it
             unavailable = False
@@ -107,9 +108,14 @@ class NodeRegistry:
                 self.saved_bytes += nbytes
                 tips = nbytes = 0
                 self._forget_unavailable(node, garbage, childless)
+                marked = True
             arrivals.popleft()
         self.tips += tips
         self.saved_bytes += nbytes
+        if marked and arrivals and self.backlog is None:
+            # A child of a node marked here may have come before the mark, unseen by R3: this
+            # makes the next sweep look.
+            self.backlog = Backlog()
 
     def _settle_arrivals(self, garbage: list[Any], childless: list[Node]) -> None:
         """Free all that has arrived if it is little and all dead, as a dropped loss is; else count.
@@ -226,6 +232,8 @@ class NodeRegistry:
 
     def remove_all(self, arrived: int, garbage: list[Any]) -> None:
         """Forget every node, and the first ``arrived`` arrivals: all of them are claimed."""
+        for node in self.nodes.values():
+            node.below = 0  # its handle may live
         self.nodes.clear()
         # A loop in C; the claim holds the nodes.
         list(starmap(self.arrivals.popleft, repeat((), arrived)))
@@ -263,13 +271,16 @@ class NodeRegistry:
                 if self.backlog is None:
                     self.backlog = Backlog()
                 self.backlog.add(below)
+            node.below = 0  # its handle may live; the list is the backlog's now
+        if not nodes:
+            nodes.clear()  # gives back the room of those that were in it
 
     def bound_backlog(self) -> None:
         """See to it that most of what the backlog lists is recorded."""
         backlog = self.backlog
         if backlog is not None and backlog.is_stale(len(self.nodes)):
             backlog.prune(self.nodes)
-            if not backlog.size:
+            if not backlog.size and not self.arrivals:
                 self.backlog = None
 
     def sweep(
@@ -298,6 +309,7 @@ class NodeRegistry:
             node = nodes.get(child)
             if node is not None and self._forget_unavailable(node, garbage, childless):
                 below = list_below(node)
+                node.below = 0
                 lists.append(below)
                 backlog.size += len(below)
         backlog.size -= looked
