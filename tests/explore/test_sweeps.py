@@ -117,7 +117,31 @@ def operation_interrupted_beside_a_claim(m):
     m.check(check)
 
 
+def chain_recorded_beside_a_claim(m):
+    """Arrivals that come while others are counted; nobody counts them later but a sweep."""
+    scene = Scene()
+    scene.heads.clear()
+    sg.memory_report()
+
+    def record():
+        tip = scene.trunk
+        for _ in range(4):
+            tip = tip * 1.0
+            scene.made.append(tip)
+
+    m.spawn(record)
+    m.spawn(scene.consume, name="backward")
+
+    def check():
+        sg.graph_cleanup()
+        graph = scene.trunk._node.graph
+        assert graph.size() == 0, f"{graph.size()} nodes left: {graph.arrivals}"
+
+    m.check(check)
+
+
 SCENARIOS = [
+    chain_recorded_beside_a_claim,
     joined_beside,
     joined_to_a_graph_that_starts,
     join_interrupted_beside,
@@ -127,7 +151,11 @@ SCENARIOS = [
 ]
 
 #: Two threads without a merge are exhausted at two in a second.
-MORE = {operation_interrupted_beside_a_claim: 2, repaired_beside: 2}
+MORE = {
+    chain_recorded_beside_a_claim: 3,
+    operation_interrupted_beside_a_claim: 2,
+    repaired_beside: 2,
+}
 
 #: A finalizer that is interrupted leaves its drop to the next holder, so nobody is at rest.
 explored = functools.partial(explore, check_runtime=False)

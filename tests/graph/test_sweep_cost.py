@@ -394,6 +394,31 @@ def test_a_claim_of_few_nodes_frees_no_more_than_a_piece_under_the_lock(edges, m
     runtime.check_valid()
 
 
+def test_the_report_counts_what_was_merged_into_a_graph_that_started_meanwhile():
+    runtime = GraphRuntime()
+    leaf = runtime.tensor([1.0], requires_grad=True)
+    trunk = leaf * 2.0
+    heads = [trunk * 3.0 for _ in range(4)]
+    runtime.memory_report()
+    trunk.backward([1.0])
+    shipped, kept = sweeper._has_work, []
+
+    def joined_to_a_new_graph(graph):
+        if not kept:
+            kept.append(leaf * 1.0)
+            kept.extend([kept[0] * 1.0 for _ in range(9)])
+            kept.extend(run_threads([lambda: kept[0] * heads[0]]))
+        return shipped(graph)
+
+    sweeper._has_work = joined_to_a_new_graph
+    try:
+        report = runtime.graph_cleanup()
+    finally:
+        sweeper._has_work = shipped
+    assert (report.nodes_freed, report.graphs_freed) == (4 + 1, 0)
+    assert (report.nodes_left, report.graphs_left) == (10, 1)
+
+
 @pytest.mark.parametrize("partly", [False, True])
 def test_a_consumed_node_whose_handle_lives_keeps_no_list_of_its_children(partly):
     runtime = GraphRuntime()

@@ -107,7 +107,9 @@ class GraphRuntime:
                 exception that arrived from outside (Ctrl-C) in the very moment in which a
                 tensor was dropped.
 
-        Thread safety: any thread; one full sweep runs at a time and others wait.
+        Thread safety: any thread; one full sweep runs at a time and others wait.  A thread
+        that waited while two came to their end does not sweep again, and reports nothing
+        freed; the arrays go in the thread that swept, a moment later.
         From a finalizer inside a critical section of its own thread, the sweep
         is deferred to the end of that section and the report says so.
         """

@@ -138,7 +138,7 @@ def enter(graph: Graph, operation: str, action: Callable[..., Result], *args: An
         if state.garbage:
             discard(state)
         if graph.drops or graph.forward is not None or state.deferred or state.sweeps_asked:
-            leave(state, _live(graph))
+            leave(state, live_graph(graph))
 
 
 def _until_done(
@@ -149,14 +149,15 @@ def _until_done(
 ) -> Result:
     """The loop of ``enter``, apart for the reason that ``_take_apart`` gives."""
     while True:
-        graph = _live(graph)
+        graph = live_graph(graph)
         results: list[Result] = []
         _locked(state, graph, results, action, args)
         if results:
             return results[0]
 
 
-def _live(graph: Graph) -> Graph:
+def live_graph(graph: Graph) -> Graph:
+    """What ``graph`` was merged into, or itself."""
     while graph.forward is not None:
         graph = graph.forward
     return graph
