@@ -1,6 +1,6 @@
 """A full sweep frees what was unavailable when it began, on every schedule, also beside interrupts.
 
-Each scenario was found by somebody who set out to refute that, before it held.
+Each scenario refuted that once.
 """
 
 import functools

@@ -22,6 +22,7 @@ class Backlog:
     """Where the unavailable nodes of one graph are: lists of children of nodes that left it.
 
     A child that is recorded still is unavailable, and so is all that descends from it.
+    Without any list it says that something has arrived which is to be counted.
 
     Attributes:
         found: lists that no sweep has begun with, none of them empty.

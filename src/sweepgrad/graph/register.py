@@ -40,6 +40,8 @@ unavailable, as if it had been recorded before the claim, and found so at I1; R3
 to it that I1 comes.  If R3 does not see the claim's mark, R2 came before the mark, so
 the claim, which looks at the arrivals after its marks, finds the child.  The same holds
 for a sweep that finds the parent unavailable: it marks it, then looks at the arrivals.
+Where the parent is itself an arrival that is marked while it is counted, what has arrived
+since the count began is left to the next look, and the graph gets a backlog for that.
 """
 
 from __future__ import annotations

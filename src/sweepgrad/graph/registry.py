@@ -50,7 +50,7 @@ class NodeRegistry:
     tips: int
     #: sum(node.nbytes for node in nodes.values())
     saved_bytes: int
-    #: What the next sweep begins with; None while no node recorded here is unavailable.
+    #: What the next sweep begins with; None while no node here is known to be unavailable.
     #: Looked at without the lock by a full sweep (note [Sweep]).
     backlog: Backlog | None
     #: Nodes claimed here since the backlog was last worked off: what a sweep that comes with
