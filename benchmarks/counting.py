@@ -11,6 +11,7 @@ import dis
 import gc
 import sys
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -155,6 +156,40 @@ class CountingPrimitives(NativePrimitives):
     def queue(self) -> deque[Any]:
         self.made["queues"] += 1
         return deque()
+
+
+class HoldTimedLock(CountingLock):
+    """A plain lock that notes for how long it was held, in processor time of its holder."""
+
+    def __init__(self, longest: list[float]) -> None:
+        super().__init__(Counter())
+        self._longest = longest
+        self._since = 0.0
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        got = super().acquire(blocking, timeout)
+        if got:
+            self._since = time.thread_time()
+        return got
+
+    def release(self) -> None:
+        self._longest[0] = max(self._longest[0], time.thread_time() - self._since)
+        super().release()
+
+
+class HoldTimedPrimitives(NativePrimitives):
+    """Primitives for a runtime of its own that note the longest hold of any of its locks.
+
+    Attributes:
+        longest: its one item is seconds of processor time; set it to 0.0 to begin anew.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest = [0.0]
+
+    def lock(self) -> Any:
+        return HoldTimedLock(self.longest)
 
 
 def kept_blocks(make: Callable[[], object]) -> int:

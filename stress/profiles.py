@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import random
+import signal
 import time
 from collections import deque
 from collections.abc import Callable
@@ -202,12 +203,20 @@ class Hazards:
             if done:
                 break
             if time.monotonic() > deadline:
+                _show_stacks(child)
                 os.kill(child, 9)
                 os.waitpid(child, 0)
                 raise WrongResultError("a forked child did not finish within 10 s")
             time.sleep(0.005)
         if status:
             raise WrongResultError(f"a forked child ended with status {status}")
+
+
+def _show_stacks(child: int) -> None:
+    """Have a child that hangs write every thread's stack; the handler is the parent's own."""
+    if hasattr(signal, "SIGUSR1"):
+        os.kill(child, signal.SIGUSR1)
+        time.sleep(3.0)
 
 
 def _in_child() -> None:

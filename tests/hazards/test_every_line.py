@@ -35,8 +35,9 @@ from sweepgrad.graph import (
 
 MODULES = (backlog, register, registry, section, locator, sweeper, engine, parameters, node)
 
-#: What neither changes anything nor runs in production, and what makes objects before anyone
-#: else can know of them.
+#: What neither changes anything nor runs in production, what makes objects before anyone
+#: else can know of them, and what runs in a forked child alone, which an interrupt of its
+#: parent does not reach.
 NO_OPERATIONS = frozenset(
     {
         "Backlog.ids",
@@ -46,6 +47,7 @@ NO_OPERATIONS = frozenset(
         "GraphLocator.__init__",
         "GraphLocator.check_valid",
         "GraphLocator.count",
+        "GraphLocator.renew_directory",
         "Node.__repr__",
         "Node.is_leaf",
         "NodeRegistry.__init__",

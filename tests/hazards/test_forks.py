@@ -6,6 +6,7 @@ import pytest
 
 from graph.test_fork_and_exit import USE
 from support.child import run_child
+from sweepgrad.sync import CONTAINERS_LOCK
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
@@ -234,3 +235,133 @@ print("done")
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_pools_of_processes_train_and_send_tensors_and_gradients(method):
     run(POOLS, method, limit=50)
+
+
+#: Locks every set, deque and cache of sweepgrad's in children, as a fork does with those that
+#: were just handed from one thread to another (see ``sync.contents``).
+LOCKED_CONTAINERS = """
+import os
+found = []
+os.register_at_fork(after_in_child=lambda: [lock(each) for each in found])  # before sweepgrad's
+import collections, ctypes, functools, gc, sys, types
+
+CACHE = type(functools.lru_cache(int))
+
+def lock(container):
+    '''Without a GIL an object begins with its thread's identity, two bytes, and its lock.'''
+    ctypes.c_uint8.from_address(id(container) + 10).value = 1
+
+def find(*roots):
+    '''Every set, deque and cache that sweepgrad's modules and these objects lead to.'''
+    modules = [module for name, module in sys.modules.items() if name.startswith("sweepgrad")]
+    stack, seen = [*map(vars, modules), *roots], {}
+    while stack:
+        each = stack.pop()
+        if id(each) in seen:
+            continue
+        seen[id(each)] = each
+        ours = getattr(type(each), "__module__", "").startswith("sweepgrad")
+        if ours or isinstance(each, (dict, list, tuple, types.BuiltinMethodType, set)):
+            stack += gc.get_referents(each)
+    return [each for each in seen.values() if type(each) in (set, collections.deque, CACHE)]
+"""
+
+EVERYTHING_LOCKED = """
+x = sg.tensor([2.0], requires_grad=True)
+trunk, other = x * 3.0, x * 5.0
+merged = trunk * (x * 7.0)
+queued = other * 2.0
+unavailable = trunk * 2.0
+(trunk * 4.0).backward([1.0])
+seen = []
+first = x.register_hook(lambda g: seen.append("first"))
+x.register_hook(lambda g: seen.append("second"))
+x.register_post_accumulate(lambda leaf, g: seen.append("after"))
+runtime = GraphRuntime()
+leaf = runtime.tensor([2.0], requires_grad=True)
+y = leaf * 1.0
+labels, scores = np.array([0, 1]), sg.tensor(np.eye(2), requires_grad=True)
+
+def everything():
+    global trunk, other, merged, unavailable, y, queued
+    with other._node.graph.lock:
+        queued = None  # its drop is queued, as while another thread holds the lock
+    use()
+    use(GraphRuntime())
+    assert (other * 2.0).backward([1.0])[x].tolist() == [10.0]
+    assert seen[-3:] == ["first", "second", "after"]
+    first.remove()
+    assert (x * 2.0).backward([1.0])[x].tolist() == [2.0]
+    assert seen[-2:] == ["second", "after"]
+    sg.einsum("ij,jk", scores, scores).sum().backward()
+    sg.cross_entropy(scores, labels).backward()
+    assert len((y * y).backward([1.0])) == 1
+    trunk = other = merged = unavailable = y = None
+    gc.collect()
+    sg.graph_cleanup(full=True)
+    assert sg.memory_report().nodes == runtime.memory_report().nodes == 0
+    DEFAULT.check_valid()
+    locks_are_free()
+
+graphs = [graph for each in (DEFAULT, runtime) for graph in each.locator.list_all()]
+sg.einsum("ij,jk", scores, scores)
+sg.cross_entropy(scores, labels)
+found += find(*graphs)
+extras = x._node.extras
+found += extras["hooks"], extras["after"]
+kinds = {type(each).__name__ for each in found}
+assert kinds == {"set", "deque", "_lru_cache_wrapper", "dict"}, kinds
+# Two of each graph; of each runtime the directory and the leaves; four caches at least.
+assert len(graphs) >= 3 and len(found) >= 2 * len(graphs) + 2 * 9 + 4, (len(graphs), len(found))
+
+def child():
+    everything()
+    in_child(use, limit=5.0)
+
+in_child(child, limit=20.0)
+found.clear()
+everything()
+print("done")
+"""
+
+without_gil = pytest.mark.skipif(not CONTAINERS_LOCK, reason="containers have no locks here")
+
+
+@without_gil
+@pytest.mark.parametrize("check_locks", [False, True])
+def test_a_container_whose_lock_no_thread_will_let_go_is_exchanged_in_the_child(check_locks):
+    """Each set, deque and cache of ours is locked for ever before our own hook runs."""
+    program = LOCKED_CONTAINERS + USE + EVERYTHING_LOCKED
+    assert run_child(program, options=QUIET, check_locks=check_locks) == "done\n"
+
+
+FORKS_BESIDE_STARTING_GRAPHS = """
+stop = threading.Event()
+x = sg.tensor([2.0], requires_grad=True)
+
+def start_graphs():
+    while not stop.is_set():
+        kept = [x * 2.0 for _ in range(20)]
+
+use()  # NumPy has a lock of its own for what it has not multiplied before: docs/hazards.md
+threads = [threading.Thread(target=start_graphs, daemon=True) for _ in range(24)]
+for thread in threads:
+    thread.start()
+end = time.monotonic() + 8.0
+forks = 0
+while time.monotonic() < end:
+    in_child(use, limit=10.0)
+    forks += 1
+stop.set()
+for thread in threads:
+    thread.join(20)
+assert forks > 10, forks
+print("done")
+"""
+
+
+@without_gil
+def test_children_forked_beside_threads_that_queue_for_a_set_all_finish():
+    """A set of the runtime is handed from thread to thread, by CPython, during a fork."""
+    program = USE + "import time\n" + FORKS_BESIDE_STARTING_GRAPHS
+    assert run_child(program, options=QUIET, check_locks=False, limit=60.0) == "done\n"

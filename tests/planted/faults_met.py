@@ -217,8 +217,8 @@ def fork_takes_the_locks_inside_out():
     def before():
         from sweepgrad.graph import fork
 
-        held = fork._forks[fork.get_ident()] = fork._Held()
         state = fork.NATIVE.threads.state
+        held = state.fork = fork._Held()
         if state.section is not None or state.sweeping:
             return
         state.section = held

@@ -80,14 +80,14 @@ def fork_now(child: Callable[[], Any]) -> None:
     reader, writer = os.pipe()
     hooks._before()  # takes locks, step by step
     # The interpreter calls the registered hooks as well: they shall find nothing to do.
-    forks, runtimes, known = hooks._forks, hooks.runtimes, hooks._renewed_in
-    hooks._forks, hooks.runtimes = {}, set()
+    held, runtimes, known = me.state.fork, hooks.runtimes, hooks._renewed_in
+    hooks.runtimes = set()
     BOARD.current, BOARD.outside = None, me.state  # no switch in the middle of the fork
     with warnings.catch_warnings():
         # The interpreter warns when other threads exist, such as a test runner's watchdog.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
-    hooks._forks, hooks.runtimes, hooks._renewed_in = forks, runtimes, known
+    me.state.fork, hooks.runtimes, hooks._renewed_in = held, runtimes, known
     if pid == 0:
         end = _Child(writer, child)
         try:

@@ -259,7 +259,6 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
         _set(GraphRuntime, "__getattr__", _make_runtime)
         _set(fork, "NATIVE", MODEL)
         _set(fork, "runtimes", {weakref.ref(DEFAULT)})
-        _set(fork, "get_ident", _model_ident)
         sys.unraisablehook = _unraisable
         yield
     finally:
@@ -276,19 +275,16 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
         DEFAULT.__dict__ = saved_runtime
         nodes.node_ids, register._next_id, locator.graph_serials = saved_counts
         check_locks(checked)
-        WATCH.clear()
-        WATCH.update(filter(_still_there, hooked))
+        _forget_hooks()
+        for watched in filter(_still_there, hooked):
+            WATCH.add(watched)
         gc.unfreeze()
         if collecting:
             gc.enable()
 
 
 #: What the fork hooks take from elsewhere.
-_OF_FORK = ("NATIVE", "runtimes", "get_ident")
-
-
-def _model_ident() -> int:
-    return id(BOARD.outside if BOARD.current is None else BOARD.current.state)
+_OF_FORK = ("NATIVE", "runtimes")
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
@@ -310,12 +306,17 @@ def fresh_runtime(first_id: int) -> None:
     A hook that an earlier run left in a cycle is forgotten too: it would send every
     backward of this run the longer way.
     """
-    WATCH.clear()
+    _forget_hooks()
     ids = itertools.count(first_id)
     nodes.node_ids = ids
     register._next_id = ids.__next__
     locator.graph_serials = itertools.count(1)
     DEFAULT.__dict__ = {}  # filled by _make_runtime when the run first uses it
+
+
+def _forget_hooks() -> None:
+    for watched in WATCH.copy():
+        WATCH.discard(watched)
 
 
 def used_runtime() -> GraphRuntime | None:

@@ -10,19 +10,27 @@ critical section (by a finalizer), where no lock can be waited for.
 from __future__ import annotations
 
 import os
-import weakref
 from typing import TYPE_CHECKING
 
 from sweepgrad.graph.hierarchy import ORDER, Rank, acquire_rising, make_lock, release_all
 from sweepgrad.graph.section import leave, settle
-from sweepgrad.sync import NATIVE, Lock, get_ident, register_at_fork
+from sweepgrad.graph.watch import renew_hooks
+from sweepgrad.sync import (
+    NATIVE,
+    Lock,
+    SharedSet,
+    global_set,
+    register_at_fork,
+    renew_globals,
+    renewed_queue,
+)
 
 if TYPE_CHECKING:
     from sweepgrad.graph.locator import Graph
     from sweepgrad.graph.runtime import GraphRuntime
 
 #: Every runtime on the native primitives.
-runtimes: set[weakref.ref[GraphRuntime]] = set()
+runtimes: SharedSet = global_set()
 
 
 def live_runtimes() -> list[GraphRuntime]:
@@ -41,16 +49,13 @@ class _Held:
         self.graphs: list[Graph] = []
 
 
-#: By thread identity, which the forking thread keeps in the child.
-_forks: dict[int, _Held] = {}
-
 #: The process whose locks are known to be in order.
 _renewed_in = os.getpid()
 
 
 def _before() -> None:
-    held = _forks[get_ident()] = _Held()
     state = NATIVE.threads.state
+    held = state.fork = _Held()
     if state.section is not None or state.sweeping:
         return
     # A collection, or another library's hook, may call us before the locks are
@@ -68,16 +73,16 @@ def _before() -> None:
 
 
 def _after_in_parent() -> None:
-    held = _forks.get(get_ident())
+    state = NATIVE.threads.state
+    held: _Held | None = state.fork
     if held is None:
         return
-    state = NATIVE.threads.state
     try:
         release_all(held.taken)
     finally:
         if state.section is held:
             state.section = None
-    _forks.pop(get_ident(), None)
+    state.fork = None
     if state.section is None:
         for graph in held.graphs:
             settle(state, graph)  # drops that found the lock taken: note [Drop], H4
@@ -88,15 +93,17 @@ def _after_in_child() -> None:
     global _renewed_in
     if _renewed_in == os.getpid():
         return
-    held = _forks.get(get_ident())
     state = NATIVE.threads.state
+    held: _Held | None = state.fork
+    renew_globals()
+    renew_hooks()
     state.held.clear()
-    ORDER.books.forget_waits()
+    ORDER.books.after_fork()
     for runtime in live_runtimes():
         _renew(runtime)
     if held is not None and state.section is held:
         state.section = None
-    _forks.clear()
+    state.fork = None
     _renewed_in = os.getpid()
     if state.section is None:
         leave(state)
@@ -105,13 +112,18 @@ def _after_in_child() -> None:
 def _renew(runtime: GraphRuntime) -> None:
     """Make the runtime's locks anew; whatever thread held them does not exist here.
 
+    And what locks itself (``sync.contents``), in graphs that were merged away too.
+
     Every graph is repaired at its next touch, those too whose locks the forking thread
     held: another thread may have been about to queue a drop or to record a child.
     """
     runtime.sweeper.lock = make_lock(NATIVE, Rank.SWEEP, runtime.serial)
     runtime.locator.lock = make_lock(NATIVE, Rank.LOCATOR, runtime.serial)
     runtime.parameters.renew_locks()
-    for graph in runtime.locator.list_locked():
+    runtime.renew_sets()
+    for graph in runtime.locator.list_all():
+        graph.arrivals = renewed_queue(graph.arrivals)
+        graph.drops = renewed_queue(graph.drops)
         graph.lock = make_lock(NATIVE, Rank.GRAPH, graph.serial)
         graph.dirty = True
 

@@ -22,7 +22,7 @@ from sweepgrad.graph.hierarchy import Rank, make_lock, under_pair
 from sweepgrad.graph.node import Node
 from sweepgrad.graph.registry import NodeRegistry
 from sweepgrad.graph.truth import expect
-from sweepgrad.sync import Lock, Primitives
+from sweepgrad.sync import Lock, Primitives, SharedSet, renew_set, shared_set
 
 if TYPE_CHECKING:
     from sweepgrad.graph.runtime import GraphRuntime
@@ -255,9 +255,9 @@ class GraphLocator:
         self.lock = make_lock(runtime.primitives, Rank.LOCATOR, runtime.serial)
         #: How many merges there have been.  Written under the lock.
         self.merges = 0
-        #: Weak references to graphs.  Changed by set.add and set.discard alone, each
-        #: one C call on every build, also as a weak reference's callback.
-        self._directory: set[weakref.ref[Graph]] = set()
+        #: Weak references to graphs.  Changed by ``add`` and ``discard`` alone, also as a weak
+        #: reference's callback.
+        self._directory: SharedSet = shared_set()
 
     def start(self, node: Node) -> Graph:
         """A new graph with this one node, all of whose parents are leaves.
@@ -289,12 +289,20 @@ class GraphLocator:
 
     def list_locked(self) -> list[Graph]:
         """As ``list_graphs``; the caller holds LOCATOR, or is the only thread."""
+        return [graph for graph in self.list_all() if graph.forward is None]
+
+    def list_all(self) -> list[Graph]:
+        """As ``list_locked``, those that have been merged away included."""
         # set.copy is one C call; looping over the set itself could meet a weak
         # reference dying.
         references = self._directory.copy()
         graphs = [graph for reference in references if (graph := reference()) is not None]
         graphs.sort(key=lambda graph: graph.serial)
-        return [graph for graph in graphs if graph.forward is None]
+        return graphs
+
+    def renew_directory(self) -> None:
+        """In a forked child: free the lock that the directory itself may have."""
+        renew_set(self._directory)
 
     def merge(self, one: Node, other: Node, garbage: list[Any]) -> Graph:
         """Make the graphs of two nodes one, the smaller into the larger.

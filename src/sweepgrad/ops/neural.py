@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from sweepgrad.ops.primitive import primitive
 from sweepgrad.ops.reductions import as_float
 from sweepgrad.ops.rules import plain
 from sweepgrad.randomness import drawn_from
+from sweepgrad.sync import cached
 from sweepgrad.tensor import Tensor, untracked
 
 # --- cross-entropy ------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class Labels:
         self.hard = self.counts
         if weights is not None:
             self._weigh(weights, reduction)
-        starts = _row_starts if count <= _FEW_ROWS else _row_starts.__wrapped__
+        starts = _row_starts if count <= _FEW_ROWS else _new_row_starts
         self.places = starts(count, classes) + self.index
 
     def _weigh(self, weights: NDArray[Any], reduction: str) -> None:
@@ -237,15 +237,18 @@ class Labels:
 _FEW_ROWS = 1 << 12
 
 
-@functools.lru_cache(maxsize=16)
-def _row_starts(count: int, classes: int) -> NDArray[np.intp]:
-    """Where each row starts in the flattened scores; a training loop asks for the same ones."""
+def _new_row_starts(count: int, classes: int) -> NDArray[np.intp]:
+    """Where each row starts in the flattened scores."""
     starts = np.arange(count) * classes
     starts.flags.writeable = False
     return starts
 
 
-@functools.lru_cache(maxsize=16)
+#: A training loop asks for the same ones.
+_row_starts = cached(16)(_new_row_starts)
+
+
+@cached(16)
 def _share(count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """What each of so many rows counts in their mean."""
     share = np.array(1 / count, dtype)

@@ -182,7 +182,9 @@ class Optimizer(ABC):
         if made is None or made[0] is not rate:
             if dtype not in ONE:
                 return rate
-            made = self._rates[dtype] = (rate, np.array(rate, dtype))
+            made = (rate, np.array(rate, dtype))
+            # A new dict, so that no thread ever waits for its lock: see sync.contents.
+            self._rates = {**self._rates, dtype: made}
         return made[1]
 
     @abstractmethod
