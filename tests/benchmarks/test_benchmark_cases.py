@@ -43,7 +43,7 @@ ROWS = {
     "chain": 0,
     "sweep-garbage": 3,
     "sweep-live": 2,
-    "sweep-wait": 3,
+    "sweep-wait": 4,
     "threads": 3,
     "hogwild": 1,
     "memory": 2,

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 
 from sweepgrad.graph import engine, fork, locator, register, section, sweeper
 from sweepgrad.graph.locator import Graph, GraphLocator, find, move_drops
-from sweepgrad.graph.node import FREED, Node
+from sweepgrad.graph.node import FREED, Node, parents_of
 from sweepgrad.graph.registry import NodeRegistry
 
 
@@ -134,7 +134,7 @@ def holder_looks_before_it_counts():
             node.claim = FREED
             self.tips -= 1
             self.saved_bytes -= node.nbytes
-            for parent in node.parents:
+            for parent in parents_of(node):
                 if parent.id in self.nodes:
                     alive = parent() is not None
                     parent.children -= 1

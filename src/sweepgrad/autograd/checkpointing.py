@@ -29,7 +29,7 @@ from sweepgrad.errors import CheckpointError
 from sweepgrad.functional import alias
 from sweepgrad.gradients import differentiate_region
 from sweepgrad.graph import DEFAULT, GraphRuntime, Node, is_recording
-from sweepgrad.graph.node import next_id
+from sweepgrad.graph.node import next_id, parents_of
 from sweepgrad.graph.watch import hooked
 from sweepgrad.randomness import Noting, Replaying, inside
 from sweepgrad.tensor import Tensor, from_numpy, runtime_of, untracked
@@ -220,7 +220,7 @@ class _Region:
                     "list or dict), so recomputing could not reach it; pass it as an argument, or "
                     "detached"
                 )
-            stack.extend(reversed(node.parents))
+            stack.extend(reversed(parents_of(node)))
         return list(captured)
 
     def _remember(self, captured: list[Node]) -> None:

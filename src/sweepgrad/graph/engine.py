@@ -22,7 +22,7 @@ from typing import Any
 
 from sweepgrad.errors import GraphConsumedError
 from sweepgrad.graph.locator import Graph, find
-from sweepgrad.graph.node import Claim, Node, Rule
+from sweepgrad.graph.node import Claim, Node, Rule, parents_of, saved_of
 from sweepgrad.graph.running import Claimed, Request, Step, accumulate, hook_rest, run
 from sweepgrad.graph.section import enter, join
 from sweepgrad.graph.sweeper import sweep_with_backward
@@ -105,10 +105,10 @@ def _claim(
         useful = _leading_to(wanted, order)
     if request.targets is not None:
         assert useful is not None
-        order = [node for node in order if not useful.isdisjoint(node.parents)]
+        order = [node for node in order if not useful.isdisjoint(parents_of(node))]
     if request.retain:
         # Copied now: another thread's claim may take rule and values any time later.
-        steps = [(node, _rule_of(node), node.saved, node.parents) for node in order]
+        steps = [(node, _rule_of(node), saved_of(node), parents_of(node)) for node in order]
         return Claimed(iter(steps), wanted, useful)
     if partly:
         for node in order:
@@ -162,7 +162,15 @@ def _ancestors(roots: list[Node], claim: Claim) -> tuple[list[Node], list[Node]]
         order.append(root)
     # The list is its own queue: the loop goes on over what its body appends.
     for node in order:
-        for parent in node.parents:
+        parents: Any = node.parents
+        if type(parents) is not tuple:
+            if parents.claim is None and parents.graph is not None:
+                # Most nodes; as below, without the loop.
+                parents.claim = claim
+                order.append(parents)
+                continue
+            parents = (parents,)
+        for parent in parents:
             seen = parent.claim
             if seen is claim:
                 continue
@@ -198,7 +206,7 @@ def _leading_to(wanted: dict[Node, Any], order: list[Node]) -> set[Node]:
     """The nodes among ``order`` and ``wanted`` from which a wanted node can be reached."""
     useful = set(wanted)
     for node in reversed(order):
-        for parent in node.parents:
+        for parent in parents_of(node):
             if parent in useful:
                 useful.add(node)
                 break
@@ -213,7 +221,7 @@ def _rule_of(node: Node) -> Rule:
 
 def _take(node: Node) -> Step:
     """The step of a claimed node, which lets go of rule, values and parents as it is handed out."""
-    step = (node, _rule_of(node), node.saved, node.parents)
+    step = (node, _rule_of(node), saved_of(node), parents_of(node))
     node.rule = None
     node.saved = ()
     node.parents = ()
@@ -229,8 +237,7 @@ def _run_plain(order: list[Node], gradients: dict[Node, Any]) -> None:
     list is emptied at the end, so that ``Claim.let_go`` finds nothing left to do.
     """
     take, get = gradients.pop, gradients.get
-    saved: tuple[Any, ...]
-    parents: tuple[Node, ...]
+    parents: Any
     try:
         for node in order:
             rule: Any = node.rule
@@ -242,19 +249,16 @@ def _run_plain(order: list[Node], gradients: dict[Node, Any]) -> None:
             gradient = take(node, None)
             if gradient is None:
                 continue
-            backward = rule.backward
-            count = len(saved)
-            if count == 1:
-                part = backward(gradient, saved[0])
-            elif count == 2:
-                part = backward(gradient, saved[0], saved[1])
+            if type(saved) is not tuple:
+                part = rule.backward(gradient, saved)
+            elif len(saved) == 2:
+                part = rule.backward(gradient, saved[0], saved[1])
             else:
-                part = backward(gradient, *saved)
-            if len(parents) == 1:
+                part = rule.backward(gradient, *saved)
+            if type(parents) is not tuple:
                 if part is not None:
-                    parent = parents[0]
-                    old = get(parent)
-                    gradients[parent] = part if old is None else old + part
+                    old = get(parents)
+                    gradients[parents] = part if old is None else old + part
                 continue
             for parent, share in zip(parents, part, strict=True):
                 if share is not None:

@@ -149,13 +149,15 @@ class Node(weakref.ref[Any]):
     __ne__ = object.__ne__
 
     id: int
-    #: The tracked operands, in order, repeated where an operand is used twice.
-    #: Empty for a leaf and for a node whose backward has run.
-    parents: tuple[Node, ...]
+    #: The tracked operands, in order, repeated where an operand is used twice; a single one
+    #: as it is, without a tuple: see :func:`parents_of`.  Empty for a leaf and for a node whose
+    #: backward has run.
+    parents: Node | tuple[Node, ...]
     #: None for a leaf and for a node whose rule is gone.
     rule: Rule | None
-    #: What the rule will need.  Read by the backward that claimed the node.
-    saved: tuple[Any, ...]
+    #: What the rule will need; a single value as it is, unless that is a tuple: see
+    #: :func:`saved_of`.  Read by the backward that claimed the node.
+    saved: Any
     #: None for a leaf.  May name a graph that was merged away: see ``GraphLocator.find``.
     graph: Graph | None
     #: Edges from registered children; read without a lock by finalizers (note [Drop]).
@@ -190,6 +192,22 @@ class Node(weakref.ref[Any]):
     @property
     def is_leaf(self) -> bool:
         return self.graph is None
+
+
+def parents_of(node: Node) -> tuple[Node, ...]:
+    """The tracked operands of a node.
+
+    Most nodes have one.  A tuple around it would be one more object for the cyclic collector
+    to look at with each full collection, and an eighth of a node's memory.
+    """
+    parents = node.parents
+    return parents if type(parents) is tuple else (parents,)  # type: ignore[return-value]
+
+
+def saved_of(node: Node) -> tuple[Any, ...]:
+    """The saved values of a node."""
+    saved = node.saved
+    return saved if type(saved) is tuple else (saved,)
 
 
 def make_leaf(handle: object, runtime: GraphRuntime) -> Node:

@@ -50,7 +50,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sweepgrad.graph.locator import Graph, find, mismatch, move_arrivals
-from sweepgrad.graph.node import Node, Rule, node_ids
+from sweepgrad.graph.node import Node, Rule, node_ids, parents_of
 from sweepgrad.graph.section import enter, join, on_drop, refused, settle
 
 _next_id = node_ids.__next__
@@ -73,7 +73,7 @@ def register_one(
     handle: object,
     parent: Node,
     rule: Rule,
-    saved: tuple[Any, ...],
+    saved: Any,
     nbytes: int,
     parents: tuple[Node, ...] | None = None,
 ) -> Node:
@@ -84,9 +84,9 @@ def register_one(
         parent: the operand's node.  The caller holds the operand's handle
             until this returns, so that no sweep can take the parent meanwhile.
         rule: how to back-propagate.
-        saved: what the rule needs.
+        saved: what the rule needs: a tuple, or a single value that is no tuple.
         nbytes: bytes of the arrays in ``saved``.
-        parents: all tracked operands, when the others are leaves of the same runtime.
+        parents: all tracked operands, when there are others, leaves of the same runtime.
 
     Thread safety: any thread.  Takes no lock, except the GRAPH lock where a backward has
     visited the parent or the graph has been merged away (note [Arrival]).
@@ -97,7 +97,7 @@ def register_one(
     """
     node = _make(handle, on_drop)
     node.id = _next_id()
-    node.parents = (parent,) if parents is None else parents
+    node.parents = parent if parents is None else parents
     node.rule = rule
     node.saved = saved
     node.children = 0
@@ -131,7 +131,7 @@ def register_one(
 
 
 def register_two(
-    handle: object, one: Node, other: Node, rule: Rule, saved: tuple[Any, ...], nbytes: int
+    handle: object, one: Node, other: Node, rule: Rule, saved: Any, nbytes: int
 ) -> Node:
     """Record an operation with two tracked operands; see :func:`register_one`.
 
@@ -155,7 +155,7 @@ def register_two(
 
 
 def _register_under_two(
-    handle: object, one: Node, other: Node, rule: Rule, saved: tuple[Any, ...], nbytes: int
+    handle: object, one: Node, other: Node, rule: Rule, saved: Any, nbytes: int
 ) -> Node:
     """Record an operation whose two operands are in one graph; they may be the same node."""
     node = _make(handle, on_drop)
@@ -191,12 +191,13 @@ def _register_under_two(
 
 
 def register_many(
-    handle: object, parents: Sequence[Node], rule: Rule, saved: tuple[Any, ...], nbytes: int
+    handle: object, parents: Sequence[Node], rule: Rule, saved: Any, nbytes: int
 ) -> Node:
     """Record an operation with any number of tracked operands; see :func:`register_two`."""
     anchor = _only_inner(parents)
     if anchor is not None:
-        return register_one(handle, anchor, rule, saved, nbytes, tuple(parents))
+        several = tuple(parents) if len(parents) > 1 else None
+        return register_one(handle, anchor, rule, saved, nbytes, several)
     node = _make(handle, on_drop)
     node.id = _next_id()
     node.parents = tuple(parents)
@@ -232,7 +233,7 @@ def _only_inner(parents: Sequence[Node]) -> Node | None:
 def _register_joined(node: Node) -> None:
     """Place a node whose parents may be leaves or sit in several graphs."""
     anchor: Node | None = None
-    for parent in node.parents:
+    for parent in parents_of(node):
         if parent.graph is None:
             continue
         if anchor is None:
@@ -249,8 +250,9 @@ def _register_joined(node: Node) -> None:
 
 
 def _refuse_foreign_leaves(node: Node, anchor: Node | None) -> None:
-    runtime = node.parents[0].runtime if anchor is None else find(anchor).runtime
-    for parent in node.parents:
+    parents = parents_of(node)
+    runtime = parents[0].runtime if anchor is None else find(anchor).runtime
+    for parent in parents:
         if parent.graph is None and parent.runtime is not runtime:
             raise mismatch(runtime, parent.runtime)
 

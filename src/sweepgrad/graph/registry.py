@@ -26,7 +26,7 @@ from itertools import repeat, starmap
 from typing import Any
 
 from sweepgrad.graph.backlog import Backlog, add_below, list_below, renewed, trim_below
-from sweepgrad.graph.node import FREED, UNAVAILABLE, Node
+from sweepgrad.graph.node import FREED, UNAVAILABLE, Node, parents_of
 from sweepgrad.graph.truth import check_registry, unreached
 
 #: How many arrivals are looked at one by one before they are counted; a block of a deque.
@@ -90,7 +90,8 @@ class NodeRegistry:
             nodes[node.id] = node
             tips += 1
             nbytes += node.nbytes
-            for parent in node.parents:
+            parents: Any = node.parents  # parents_of written out, too
+            for parent in parents if type(parents) is tuple else (parents,):
                 if parent.id in nodes:
                     count = parent.children
                     if count:
@@ -146,7 +147,7 @@ class NodeRegistry:
         for node in reversed(arrived):
             node.claim = FREED
             garbage.append(node)
-            for parent in node.parents:
+            for parent in parents_of(node):
                 parent.expecting = False
                 if parent.id in nodes and not parent.children:
                     childless.append(parent)
@@ -200,7 +201,8 @@ class NodeRegistry:
             tips -= 1
             nbytes += node.nbytes
             # _let_go_of_parents written out: a call for each node is a third of the cost.
-            for parent in node.parents:
+            parents: Any = node.parents  # parents_of written out, too
+            for parent in parents if type(parents) is tuple else (parents,):
                 if parent.id in nodes:
                     left = parent.children - 1
                     parent.children = left
@@ -216,7 +218,8 @@ class NodeRegistry:
 
     def _let_go_of_parents(self, node: Node, childless: list[Node]) -> None:
         nodes = self.nodes
-        for parent in node.parents:
+        parents: Any = node.parents
+        for parent in parents if type(parents) is tuple else (parents,):
             if parent.id in nodes:
                 left = parent.children - 1
                 parent.children = left
@@ -345,7 +348,7 @@ class NodeRegistry:
         unavailable: list[int] = []
         for node in nodes.values():
             lost = False
-            for parent in node.parents:
+            for parent in parents_of(node):
                 if parent.id in nodes:
                     count = parent.children
                     if count:
@@ -370,7 +373,7 @@ class NodeRegistry:
         for _ in range(len(arrivals)):
             node = arrivals[0]
             self.nodes[node.id] = node
-            for parent in node.parents:
+            for parent in parents_of(node):
                 parent.expecting = False
             arrivals.popleft()
 

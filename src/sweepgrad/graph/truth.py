@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sweepgrad.errors import InvariantError
 from sweepgrad.graph.backlog import list_below
-from sweepgrad.graph.node import Node
+from sweepgrad.graph.node import Node, parents_of
 
 if TYPE_CHECKING:
     from sweepgrad.graph.registry import NodeRegistry
@@ -24,7 +24,7 @@ def check_registry(registry: NodeRegistry) -> None:
     listed = set() if registry.backlog is None else registry.backlog.ids()
     for key, node in nodes.items():
         expect(f"key of {node!r}", key, node.id)
-        for parent in node.parents:
+        for parent in parents_of(node):
             if parent.id in children:
                 children[parent.id].append(key)
             elif parent.graph is not None:
@@ -52,7 +52,7 @@ def unreached(registry: NodeRegistry) -> list[Node]:
     dead = []
     for node in reversed(list(registry.nodes.values())):
         if node.id in alive or node() is not None:
-            alive.update(parent.id for parent in node.parents)
+            alive.update(parent.id for parent in parents_of(node))
         else:
             dead.append(node)
     return dead

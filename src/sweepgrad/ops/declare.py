@@ -153,9 +153,9 @@ def unary(name: str, forward: Callable[..., Any], rule: Backward, doc: str | Non
             saved = (data, out) if x_first else (out, data)
             result._node = register_one(result, parent, declared, saved, 2 * out.nbytes)
         elif needs_ans:
-            result._node = register_one(result, parent, declared, (out,), out.nbytes)
+            result._node = register_one(result, parent, declared, out, out.nbytes)
         elif needs_x:
-            result._node = register_one(result, parent, declared, (data,), data.nbytes)
+            result._node = register_one(result, parent, declared, data, data.nbytes)
         else:
             result._node = register_one(result, parent, declared, (), 0)
         return result
@@ -313,7 +313,7 @@ def binary(  # noqa: PLR0915  # the recording path in one piece: a call costs as
         variant = of_y if one is None else of_x if other is None else of_both
         only = variant.only
         # A call less where one operand of a product is tracked.
-        saved = variant.pick(out, a, b) if only is None else (b,) if only == "y" else (a,)
+        saved = variant.pick(out, a, b) if only is None else b if only == "y" else a
         if scalar:
             rule, nbytes = variant.plain, variant.beside_scalar * out.nbytes
         elif (size := out.nbytes) and a.nbytes == size == b.nbytes and a.ndim == b.ndim:
@@ -322,7 +322,8 @@ def binary(  # noqa: PLR0915  # the recording path in one piece: a call costs as
             # with as many axes no axis was stretched.  Asking for bytes makes no tuples.
             rule, nbytes = variant.plain, variant.count * size
         else:
-            rule, saved, nbytes = _fitted(variant, saved, one, other, a, b, out)
+            picked = variant.pick(out, a, b)
+            rule, saved, nbytes = _fitted(variant, picked, one, other, a, b, out)
         if other is None:
             result._node = register_one(result, one, rule, saved, nbytes)  # type: ignore[arg-type]
         elif one is None:

@@ -121,7 +121,7 @@ def linear(x: Any, weight: Any, bias: Any) -> Tensor:
     result = new_tensor(Tensor)
     result._array = out
     if one is None:
-        result._node = register_two(result, other, third, _OF_CONSTANT, (a,), a.nbytes)
+        result._node = register_two(result, other, third, _OF_CONSTANT, a, a.nbytes)
     else:
         nbytes = a.nbytes + b.nbytes
         result._node = register_many(result, (one, other, third), _OF_TRACKED, (a, b), nbytes)

@@ -121,9 +121,9 @@ def matmul(x: Any, y: Any) -> Tensor:
         _register_general(result, a, b, one, other)
     elif other is None:
         assert one is not None
-        result._node = register_one(result, one, _PLANE_OF_X, (b,), b.nbytes)
+        result._node = register_one(result, one, _PLANE_OF_X, b, b.nbytes)
     elif one is None:
-        result._node = register_one(result, other, _PLANE_OF_Y, (a,), a.nbytes)
+        result._node = register_one(result, other, _PLANE_OF_Y, a, a.nbytes)
     else:
         nbytes = a.nbytes + b.nbytes
         result._node = register_two(result, one, other, _PLANE_OF_BOTH, (a, b), nbytes)
