@@ -67,6 +67,7 @@ from sweepgrad.graph import (
     is_recording,
     no_grad,
 )
+from sweepgrad.graph.inherited import note_modules as _note_modules
 from sweepgrad.interchange import from_dlpack
 from sweepgrad.ops.catalogue import operations
 from sweepgrad.tensor import Tensor, from_numpy, tensor
@@ -155,3 +156,5 @@ if _TYPE_CHECKING:
     from sweepgrad import numpy as numpy
 else:
     __getattr__ = _lazy  # a checker that saw it would take any misspelt name for a module
+
+_note_modules()

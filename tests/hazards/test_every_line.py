@@ -35,9 +35,8 @@ from sweepgrad.graph import (
 
 MODULES = (backlog, register, registry, section, locator, sweeper, engine, parameters, node)
 
-#: What neither changes anything nor runs in production, what makes objects before anyone
-#: else can know of them, and what runs in a forked child alone, which an interrupt of its
-#: parent does not reach.
+#: What neither changes anything nor runs in production, and what makes objects before anyone
+#: else can know of them.
 NO_OPERATIONS = frozenset(
     {
         "Backlog.ids",
@@ -47,7 +46,7 @@ NO_OPERATIONS = frozenset(
         "GraphLocator.__init__",
         "GraphLocator.check_valid",
         "GraphLocator.count",
-        "GraphLocator.renew_directory",
+        "GraphLocator.directory",
         "Node.__repr__",
         "Node.is_leaf",
         "NodeRegistry.__init__",

@@ -6,7 +6,7 @@ import pytest
 
 from graph.test_fork_and_exit import USE
 from support.child import run_child
-from sweepgrad.sync import CONTAINERS_LOCK
+from sweepgrad.graph.inherited import OBJECTS_LOCK
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
@@ -237,22 +237,23 @@ def test_pools_of_processes_train_and_send_tensors_and_gradients(method):
     run(POOLS, method, limit=50)
 
 
-#: Locks every set, deque and cache of sweepgrad's in children, as a fork does with those that
-#: were just handed from one thread to another (see ``sync.contents``).
+#: Locks what is sweepgrad's in children, before its own hook runs, as a fork does with those that
+#: were just handed from one thread to another (see ``sweepgrad.graph.inherited``).
 LOCKED_CONTAINERS = """
 import os
 found = []
 os.register_at_fork(after_in_child=lambda: [lock(each) for each in found])  # before sweepgrad's
 import collections, ctypes, functools, gc, sys, types
 
-CACHE = type(functools.lru_cache(int))
+KINDS = {set, collections.deque, types.CellType, type(functools.lru_cache(int))}
+OURS = {"Node", "Graph", "Tensor", "GraphRuntime", "GraphLocator", "Rule"}
 
 def lock(container):
     '''Without a GIL an object begins with its thread's identity, two bytes, and its lock.'''
     ctypes.c_uint8.from_address(id(container) + 10).value = 1
 
 def find(*roots):
-    '''Every set, deque and cache that sweepgrad's modules and these objects lead to.'''
+    '''What sweepgrad's modules and these objects lead to and several threads may look into.'''
     modules = [module for name, module in sys.modules.items() if name.startswith("sweepgrad")]
     stack, seen = [*map(vars, modules), *roots], {}
     while stack:
@@ -260,10 +261,15 @@ def find(*roots):
         if id(each) in seen:
             continue
         seen[id(each)] = each
-        ours = getattr(type(each), "__module__", "").startswith("sweepgrad")
-        if ours or isinstance(each, (dict, list, tuple, types.BuiltinMethodType, set)):
+        of = each if type(each) is types.FunctionType else type(each)
+        ours = (getattr(of, "__module__", "") or "").startswith("sweepgrad")
+        if ours and type(each) is types.FunctionType:
+            stack += each.__closure__ or ()
+        elif ours or isinstance(each, (dict, list, tuple, types.BuiltinMethodType, set)):
             stack += gc.get_referents(each)
-    return [each for each in seen.values() if type(each) in (set, collections.deque, CACHE)]
+    return [
+        each for each in seen.values() if type(each) in KINDS or type(each).__name__ in OURS
+    ]
 """
 
 EVERYTHING_LOCKED = """
@@ -306,11 +312,11 @@ def everything():
 graphs = [graph for each in (DEFAULT, runtime) for graph in each.locator.list_all()]
 sg.einsum("ij,jk", scores, scores)
 sg.cross_entropy(scores, labels)
-found += find(*graphs)
+found += find(x, scores, merged, unavailable, queued, *graphs)
 extras = x._node.extras
-found += extras["hooks"], extras["after"]
+found += extras, extras["hooks"], extras["after"], *[graph.nodes for graph in graphs]
 kinds = {type(each).__name__ for each in found}
-assert kinds == {"set", "deque", "_lru_cache_wrapper", "dict"}, kinds
+assert kinds == OURS | {"set", "deque", "_lru_cache_wrapper", "dict", "cell"}, kinds
 # Two of each graph; of each runtime the directory and the leaves; four caches at least.
 assert len(graphs) >= 3 and len(found) >= 2 * len(graphs) + 2 * 9 + 4, (len(graphs), len(found))
 
@@ -324,13 +330,13 @@ everything()
 print("done")
 """
 
-without_gil = pytest.mark.skipif(not CONTAINERS_LOCK, reason="containers have no locks here")
+without_gil = pytest.mark.skipif(not OBJECTS_LOCK, reason="objects have no locks here")
 
 
 @without_gil
 @pytest.mark.parametrize("check_locks", [False, True])
-def test_a_container_whose_lock_no_thread_will_let_go_is_exchanged_in_the_child(check_locks):
-    """Each set, deque and cache of ours is locked for ever before our own hook runs."""
+def test_an_object_whose_lock_no_thread_will_let_go_is_unlocked_in_the_child(check_locks):
+    """Sets, deques, caches, closures, nodes, graphs and tensors, before our own hook runs."""
     program = LOCKED_CONTAINERS + USE + EVERYTHING_LOCKED
     assert run_child(program, options=QUIET, check_locks=check_locks) == "done\n"
 

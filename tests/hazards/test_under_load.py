@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sweepgrad.sync import CONTAINERS_LOCK
+from sweepgrad.graph.inherited import OBJECTS_LOCK
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -91,5 +91,5 @@ def test_sixty_four_threads_keep_the_lock_order_for_ten_minutes(tmp_path):
     assert summary["longest_lock_wait"] > 0.0
     is_flat(beats, "nodes", 100)
     is_flat(beats, "graphs", 100)
-    if not CONTAINERS_LOCK:
+    if not OBJECTS_LOCK:
         is_flat(beats, "rss", 5_000_000)

@@ -275,9 +275,8 @@ def watched(deep: bool, check_order: bool) -> Iterator[None]:
         DEFAULT.__dict__ = saved_runtime
         nodes.node_ids, register._next_id, locator.graph_serials = saved_counts
         check_locks(checked)
-        _forget_hooks()
-        for watched in filter(_still_there, hooked):
-            WATCH.add(watched)
+        WATCH.clear()
+        WATCH.update(filter(_still_there, hooked))
         gc.unfreeze()
         if collecting:
             gc.enable()
@@ -306,17 +305,12 @@ def fresh_runtime(first_id: int) -> None:
     A hook that an earlier run left in a cycle is forgotten too: it would send every
     backward of this run the longer way.
     """
-    _forget_hooks()
+    WATCH.clear()
     ids = itertools.count(first_id)
     nodes.node_ids = ids
     register._next_id = ids.__next__
     locator.graph_serials = itertools.count(1)
     DEFAULT.__dict__ = {}  # filled by _make_runtime when the run first uses it
-
-
-def _forget_hooks() -> None:
-    for watched in WATCH.copy():
-        WATCH.discard(watched)
 
 
 def used_runtime() -> GraphRuntime | None:

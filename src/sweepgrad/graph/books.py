@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sweepgrad.sync import ThreadState, renewed_queue
+from sweepgrad.sync import ThreadState
 
 if TYPE_CHECKING:
     from sweepgrad.graph.hierarchy import Rank, RankedLock
@@ -110,8 +110,7 @@ class Books:
         for book in self._every():
             book.taken, book.edges, book.longest_wait = {}, {}, 0.0
 
-    def after_fork(self) -> None:
+    def forget_waits(self) -> None:
         """In a forked child: the threads that waited are not there."""
-        self._all, self._free = renewed_queue(self._all), renewed_queue(self._free)
         for book in self._every():
             book.wait = None

@@ -10,27 +10,20 @@ critical section (by a finalizer), where no lock can be waited for.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Any
 
 from sweepgrad.graph.hierarchy import ORDER, Rank, acquire_rising, make_lock, release_all
+from sweepgrad.graph.inherited import clear_locks, lockable
 from sweepgrad.graph.section import leave, settle
-from sweepgrad.graph.watch import renew_hooks
-from sweepgrad.sync import (
-    NATIVE,
-    Lock,
-    SharedSet,
-    global_set,
-    register_at_fork,
-    renew_globals,
-    renewed_queue,
-)
+from sweepgrad.sync import NATIVE, Lock, register_at_fork
 
 if TYPE_CHECKING:
     from sweepgrad.graph.locator import Graph
     from sweepgrad.graph.runtime import GraphRuntime
 
 #: Every runtime on the native primitives.
-runtimes: SharedSet = global_set()
+runtimes: set[weakref.ref[GraphRuntime]] = set()
 
 
 def live_runtimes() -> list[GraphRuntime]:
@@ -47,6 +40,8 @@ class _Held:
         self.taken: list[Lock] = []
         #: Graphs whose locks are among them.
         self.graphs: list[Graph] = []
+        #: What has a lock that the child may find locked: see inherited.py.
+        self.lockable: list[Any] = []
 
 
 #: The process whose locks are known to be in order.
@@ -70,6 +65,7 @@ def _before() -> None:
     held.graphs = graphs
     for runtime in live:
         acquire_rising(runtime.parameters.locks, held.taken)
+    held.lockable = lockable(live)
 
 
 def _after_in_parent() -> None:
@@ -95,10 +91,10 @@ def _after_in_child() -> None:
         return
     state = NATIVE.threads.state
     held: _Held | None = state.fork
-    renew_globals()
-    renew_hooks()
+    if held is not None:
+        clear_locks(held.lockable)
     state.held.clear()
-    ORDER.books.after_fork()
+    ORDER.books.forget_waits()
     for runtime in live_runtimes():
         _renew(runtime)
     if held is not None and state.section is held:
@@ -112,7 +108,6 @@ def _after_in_child() -> None:
 def _renew(runtime: GraphRuntime) -> None:
     """Make the runtime's locks anew; whatever thread held them does not exist here.
 
-    And what locks itself (``sync.contents``), in graphs that were merged away too.
 
     Every graph is repaired at its next touch, those too whose locks the forking thread
     held: another thread may have been about to queue a drop or to record a child.
@@ -120,10 +115,7 @@ def _renew(runtime: GraphRuntime) -> None:
     runtime.sweeper.lock = make_lock(NATIVE, Rank.SWEEP, runtime.serial)
     runtime.locator.lock = make_lock(NATIVE, Rank.LOCATOR, runtime.serial)
     runtime.parameters.renew_locks()
-    runtime.renew_sets()
-    for graph in runtime.locator.list_all():
-        graph.arrivals = renewed_queue(graph.arrivals)
-        graph.drops = renewed_queue(graph.drops)
+    for graph in runtime.locator.list_locked():
         graph.lock = make_lock(NATIVE, Rank.GRAPH, graph.serial)
         graph.dirty = True
 

@@ -22,7 +22,7 @@ from sweepgrad.graph.hierarchy import Rank, make_lock, under_pair
 from sweepgrad.graph.node import Node
 from sweepgrad.graph.registry import NodeRegistry
 from sweepgrad.graph.truth import expect
-from sweepgrad.sync import Lock, Primitives, SharedSet, renew_set, shared_set
+from sweepgrad.sync import Lock, Primitives
 
 if TYPE_CHECKING:
     from sweepgrad.graph.runtime import GraphRuntime
@@ -255,9 +255,9 @@ class GraphLocator:
         self.lock = make_lock(runtime.primitives, Rank.LOCATOR, runtime.serial)
         #: How many merges there have been.  Written under the lock.
         self.merges = 0
-        #: Weak references to graphs.  Changed by ``add`` and ``discard`` alone, also as a weak
-        #: reference's callback.
-        self._directory: SharedSet = shared_set()
+        #: Weak references to graphs.  Changed by set.add and set.discard alone, each
+        #: one C call on every build, also as a weak reference's callback.
+        self._directory: set[weakref.ref[Graph]] = set()
 
     def start(self, node: Node) -> Graph:
         """A new graph with this one node, all of whose parents are leaves.
@@ -300,10 +300,6 @@ class GraphLocator:
         graphs.sort(key=lambda graph: graph.serial)
         return graphs
 
-    def renew_directory(self) -> None:
-        """In a forked child: free the lock that the directory itself may have."""
-        renew_set(self._directory)
-
     def merge(self, one: Node, other: Node, garbage: list[Any]) -> Graph:
         """Make the graphs of two nodes one, the smaller into the larger.
 
@@ -325,6 +321,10 @@ class GraphLocator:
             under_pair(first.lock, second.lock, lambda: _merge_locked(first, second, garbage))
             self.merges += 1
             return second if first.forward is second else first
+
+    def directory(self) -> set[weakref.ref[Graph]]:
+        """The directory itself; to look at, not into."""
+        return self._directory
 
     def count(self) -> int:
         """How many graphs exist, empty ones that only consumed handles keep included."""

@@ -19,7 +19,7 @@ from sweepgrad.graph.node import Node, make_leaf
 from sweepgrad.graph.parameters import ParameterSwap
 from sweepgrad.graph.section import enter, list_graphs, stop_settling
 from sweepgrad.graph.sweeper import Sweeper, SweepReport
-from sweepgrad.sync import NATIVE, Primitives, SharedSet, renew_set, shared_set
+from sweepgrad.sync import NATIVE, Primitives
 
 _STRIPES = 8
 _serials = itertools.count(1)
@@ -68,9 +68,9 @@ class GraphRuntime:
         self.sweeper = Sweeper(self)
         self.parameters = ParameterSwap(self)
         # Weak references to leaf nodes, striped so that threads making leaves
-        # seldom meet in one set.  Only ``add`` and ``discard`` change them, so that
-        # creating and dropping a leaf takes no lock.
-        self._leaves: tuple[SharedSet, ...] = tuple(shared_set() for _ in range(_STRIPES))
+        # seldom meet in one set.  Only set.add and set.discard change them, each one
+        # C call on every build, so that creating and dropping a leaf takes no lock.
+        self._leaves: tuple[set[weakref.ref[Node]], ...] = tuple(set() for _ in range(_STRIPES))
         if primitives is NATIVE:
             fork.runtimes.add(weakref.ref(self, fork.runtimes.discard))
 
@@ -151,11 +151,9 @@ class GraphRuntime:
             update_retries=self.parameters.retries(),
         )
 
-    def renew_sets(self) -> None:
-        """In a forked child: free the locks that the sets of this runtime may have."""
-        self.locator.renew_directory()
-        for stripe in self._leaves:
-            renew_set(stripe)
+    def shared_sets(self) -> tuple[Any, ...]:
+        """The sets that any thread changes without a lock; to look at, not into."""
+        return (self.locator.directory(), *self._leaves)
 
     def leaves(self) -> Iterator[Node]:
         """The leaf nodes alive now."""

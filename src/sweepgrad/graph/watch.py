@@ -20,11 +20,11 @@ from typing import Any
 from sweepgrad.errors import NestingError, OutsideBackwardError
 from sweepgrad.graph.node import Node, Rule
 from sweepgrad.graph.recording import enable_grad
-from sweepgrad.sync import SharedSet, global_set, renewed_dict
 
 #: Weak references to nodes with hooks or a kept gradient, a token for each callback
-#: that waits and for each block with an inspector.  Changed by ``add`` and ``discard`` alone.
-WATCH: SharedSet = global_set()
+#: that waits and for each block with an inspector.  Changed by set.add and
+#: set.discard alone, each one C call on every build.
+WATCH: set[object] = set()
 
 #: How many backwards may run inside each other.  Each level takes about ten Python
 #: frames of ours and a few of the user's, so the limit is met before Python's own
@@ -72,10 +72,6 @@ def run_user_code(what: str, function: Callable[..., Any], *args: Any) -> Any:
 
 # --- extras of a node ---------------------------------------------------------------------
 
-#: Those that are dicts of hooks by number, and the others.
-_OF_HOOKS = ("hooks", "after")
-_OTHERS = ("origin", "retain")
-
 
 class _ExtrasCell:
     """The extras of a node as a cell for the compare-and-swap of parameters."""
@@ -113,19 +109,6 @@ def extras_of(node: Node) -> dict[str, Any]:
 def watch(node: Node) -> None:
     """Make backwards look at the extras of this node; call it after they are set."""
     WATCH.add(weakref.ref(node, WATCH.discard))
-
-
-def renew_hooks() -> None:
-    """In a forked child: free the locks that dicts of hooks may have; see ``sync.contents``."""
-    for reference in WATCH.copy():
-        node = reference() if isinstance(reference, weakref.ref) else None
-        extras = getattr(node, "extras", None)
-        if node is None or extras is None:
-            continue
-        renewed = {kind: value for kind in _OTHERS if (value := extras.get(kind)) is not None}
-        for kind in _OF_HOOKS:
-            renewed[kind] = renewed_dict(extras.get(kind, {}))
-        node.extras = renewed
 
 
 def hooked(node: Node, gradient: Any) -> Any:

@@ -9,6 +9,7 @@ letters that occur twice in one operand (the gradient is put on the diagonal).
 
 from __future__ import annotations
 
+import functools
 import operator
 import string
 from collections.abc import Callable, Sequence
@@ -22,7 +23,6 @@ from sweepgrad.ops.arguments import ndim_of, refuse, refuse_out
 from sweepgrad.ops.declare import fit, operand
 from sweepgrad.ops.indexing import scatter
 from sweepgrad.ops.primitive import register
-from sweepgrad.sync import cached
 from sweepgrad.tensor import Tensor, new_tensor
 
 _LETTERS = string.ascii_letters
@@ -84,7 +84,7 @@ def _letters_of(labels: Any) -> str:
     )
 
 
-@cached(1024)
+@functools.lru_cache(maxsize=1024)
 def _parse(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
     """The operands' letters and the result's, ellipses replaced by letters that are free.
 
@@ -165,7 +165,7 @@ def _spell(inputs: Sequence[str], output: str) -> str:
     return f"{','.join(inputs)}->{output}"
 
 
-@cached(1024)
+@functools.lru_cache(maxsize=1024)
 def _rule(
     inputs: tuple[str, ...], output: str, which: tuple[int, ...], optimize: Any
 ) -> tuple[Rule, tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from sweepgrad.ops.primitive import primitive
 from sweepgrad.ops.reductions import as_float
 from sweepgrad.ops.rules import plain
 from sweepgrad.randomness import drawn_from
-from sweepgrad.sync import cached
 from sweepgrad.tensor import Tensor, untracked
 
 # --- cross-entropy ------------------------------------------------------------------------
@@ -245,10 +245,10 @@ def _new_row_starts(count: int, classes: int) -> NDArray[np.intp]:
 
 
 #: A training loop asks for the same ones.
-_row_starts = cached(16)(_new_row_starts)
+_row_starts = functools.lru_cache(maxsize=16)(_new_row_starts)
 
 
-@cached(16)
+@functools.lru_cache(maxsize=16)
 def _share(count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """What each of so many rows counts in their mean."""
     share = np.array(1 / count, dtype)

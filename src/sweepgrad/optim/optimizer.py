@@ -183,7 +183,7 @@ class Optimizer(ABC):
             if dtype not in ONE:
                 return rate
             made = (rate, np.array(rate, dtype))
-            # A new dict, so that no thread ever waits for its lock: see sync.contents.
+            # A new dict: two threads that change one wait for each other.
             self._rates = {**self._rates, dtype: made}
         return made[1]
 
