@@ -13,6 +13,7 @@ from sweepgrad import dispatch
 from sweepgrad.errors import GradientError, NoGradientError, TensorTypeError
 from sweepgrad.gradients import differentiate, own, seed_of
 from sweepgrad.graph import Node, Rule, is_recording, register_one
+from sweepgrad.graph.inherited import shared
 from sweepgrad.graph.watch import WATCH, drop_callbacks, run_callbacks
 from sweepgrad.tensor import Tensor, node_of, tensor, untracked
 
@@ -149,7 +150,7 @@ def value_and_grad(
         result = value if create_graph else value._array.copy()
         return result, gradients[0] if isinstance(argnums, int) else gradients
 
-    return wrapper
+    return shared(wrapper)
 
 
 #: The result is the operand, on a node of its own.

@@ -286,6 +286,8 @@ x.register_post_accumulate(lambda leaf, g: seen.append("after"))
 runtime = GraphRuntime()
 leaf = runtime.tensor([2.0], requires_grad=True)
 y = leaf * 1.0
+square = sg.value_and_grad(lambda w: (w * w).sum())
+quietly = sg.no_grad()(lambda: x * 2.0)
 labels, scores = np.array([0, 1]), sg.tensor(np.eye(2), requires_grad=True)
 
 def everything():
@@ -299,6 +301,8 @@ def everything():
     first.remove()
     assert (x * 2.0).backward([1.0])[x].tolist() == [2.0]
     assert seen[-2:] == ["second", "after"]
+    assert square(x)[0].item() == float(x.numpy()[0]) ** 2
+    assert not quietly().requires_grad
     sg.einsum("ij,jk", scores, scores).sum().backward()
     sg.cross_entropy(scores, labels).backward()
     assert len((y * y).backward([1.0])) == 1
@@ -314,6 +318,7 @@ sg.einsum("ij,jk", scores, scores)
 sg.cross_entropy(scores, labels)
 found += find(x, scores, merged, unavailable, queued, *graphs)
 extras = x._node.extras
+found += [*square.__closure__, *quietly.__closure__]
 found += extras, extras["hooks"], extras["after"], *[graph.nodes for graph in graphs]
 kinds = {type(each).__name__ for each in found}
 assert kinds == OURS | {"set", "deque", "_lru_cache_wrapper", "dict", "cell"}, kinds

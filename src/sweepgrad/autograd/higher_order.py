@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sweepgrad.errors import DtypeError, GradientError, TensorTypeError
 from sweepgrad.functional import grad, variable
 from sweepgrad.graph import enable_grad
+from sweepgrad.graph.inherited import shared
 from sweepgrad.tensor import Tensor, node_of, runtime_of, tensor, untracked
 
 Argnums = int | Sequence[int]
@@ -52,7 +53,7 @@ def jacobian(
             found = _rows(value, wanted, create_graph, last_use=True)
         return found[0] if isinstance(argnums, int) else found
 
-    return wrapper
+    return shared(wrapper)
 
 
 def hessian(
@@ -89,7 +90,7 @@ def hessian(
             )
         return rows[0][0] if isinstance(argnums, int) else rows
 
-    return wrapper
+    return shared(wrapper)
 
 
 def hessian_vector_product(
@@ -126,7 +127,7 @@ def hessian_vector_product(
             products = _pulled(gradients, vectors, wanted, create_graph)
         return products[0] if single else tuple(products)
 
-    return wrapper
+    return shared(wrapper)
 
 
 def jvp(

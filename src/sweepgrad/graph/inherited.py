@@ -17,8 +17,9 @@ Nothing of ours calls code of others while it is locked.
 
 The list has what the modules own and what the runtimes reach, and is made when all locks of
 the hierarchy are held.  Not in it are optimizers, layers and operations of the user's own
-(``custom_vjp``) that threads share, and what another thread makes between the list and the
-fork: it would have to be shared and waited for within that moment.
+(``custom_vjp``) that threads share, whose slots CPython locks only where two threads race for
+one; and what another thread makes between the list and the fork, which would have to be shared
+and waited for within that moment.
 
 Rejected: containers that the child makes anew.  Reading the old ones without their locks
 takes ``gc.get_referents``, which stops the world by a lock that the same happens to when
@@ -33,14 +34,18 @@ from __future__ import annotations
 import functools
 import gc
 import sys
+import weakref
 from collections import deque
+from collections.abc import Callable
 from types import CellType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sweepgrad.sync import NATIVE
 
 if TYPE_CHECKING:
     from sweepgrad.graph.runtime import GraphRuntime
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: True where each object has a lock of its own.
 OBJECTS_LOCK = "free-threading" in sys.version
@@ -106,6 +111,18 @@ def note_modules() -> None:
     _of_modules[:] = found
 
 
+#: Weak references to closures that sweepgrad made since.  Changed by set.add and set.discard
+#: alone.
+_closures: set[weakref.ref[Any]] = set()
+
+
+def shared(function: Function) -> Function:
+    """Note a closure that was made for a user, whose threads may share it; returns it."""
+    if LOCKS_CAN_BE_CLEARED:
+        _closures.add(weakref.ref(function, _closures.discard))
+    return function
+
+
 def lockable(runtimes: list[GraphRuntime]) -> list[Any]:
     """What is sweepgrad's and has a lock that a child may find locked; for a thread that forks.
 
@@ -116,6 +133,8 @@ def lockable(runtimes: list[GraphRuntime]) -> list[Any]:
     if not LOCKS_CAN_BE_CLEARED:
         return []
     found = [*_of_modules]
+    for reference in _closures.copy():
+        found += getattr(reference(), "__closure__", None) or ()
     for runtime in runtimes:
         if runtime.primitives is not NATIVE:
             continue  # of an exploration, whose threads run one at a time

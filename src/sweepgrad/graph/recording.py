@@ -15,6 +15,8 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
+from sweepgrad.graph.inherited import shared
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _recording: ContextVar[bool] = ContextVar("sweepgrad_recording", default=True)
@@ -61,6 +63,9 @@ class _Mode:
 
     def __call__(self, function: Function) -> Function:
         """Decorate a function, generator function or coroutine function, also asynchronous."""
+        return shared(self._wrap(function))
+
+    def _wrap(self, function: Function) -> Function:
         if inspect.isgeneratorfunction(function):
             return cast(Function, self._wrap_generator(function))
         if inspect.isasyncgenfunction(function):
