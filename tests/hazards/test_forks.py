@@ -358,21 +358,18 @@ use()  # NumPy has a lock of its own for what it has not multiplied before: docs
 threads = [threading.Thread(target=start_graphs, daemon=True) for _ in range(24)]
 for thread in threads:
     thread.start()
-end = time.monotonic() + 8.0
-forks = 0
-while time.monotonic() < end:
-    in_child(use, limit=10.0)
-    forks += 1
+for _ in range(20):  # a number, not a time: a busy machine makes fewer in one
+    in_child(use, limit=20.0)
 stop.set()
 for thread in threads:
     thread.join(20)
-assert forks > 10, forks
 print("done")
 """
 
 
 @without_gil
+@pytest.mark.timeout(120)
 def test_children_forked_beside_threads_that_queue_for_a_set_all_finish():
     """A set of the runtime is handed from thread to thread, by CPython, during a fork."""
-    program = USE + "import time\n" + FORKS_BESIDE_STARTING_GRAPHS
-    assert run_child(program, options=QUIET, check_locks=False, limit=60.0) == "done\n"
+    program = USE + FORKS_BESIDE_STARTING_GRAPHS
+    assert run_child(program, options=QUIET, check_locks=False, limit=100.0) == "done\n"

@@ -52,6 +52,7 @@ def _before() -> None:
     state = NATIVE.threads.state
     held = state.fork = _Held()
     if state.section is not None or state.sweeping:
+        held.lockable = lockable([])
         return
     # A collection, or another library's hook, may call us before the locks are
     # released; it is refused instead of waiting for a lock its own thread holds.
@@ -107,7 +108,6 @@ def _after_in_child() -> None:
 
 def _renew(runtime: GraphRuntime) -> None:
     """Make the runtime's locks anew; whatever thread held them does not exist here.
-
 
     Every graph is repaired at its next touch, those too whose locks the forking thread
     held: another thread may have been about to queue a drop or to record a child.

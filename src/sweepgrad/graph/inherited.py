@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sweepgrad.sync import NATIVE
 
 if TYPE_CHECKING:
+    from sweepgrad.graph.node import Node
     from sweepgrad.graph.runtime import GraphRuntime
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -128,26 +129,28 @@ def lockable(runtimes: list[GraphRuntime]) -> list[Any]:
 
     Empty where objects have no locks, or where these were not found.  The caller holds every
     lock of the hierarchy, and keeps the list until it has released them: an item may by then
-    have no other reference.
+    have no other reference.  Costs O(nodes); without runtimes it has what modules own, for
+    which no lock is needed.
     """
     if not LOCKS_CAN_BE_CLEARED:
         return []
     found = [*_of_modules]
     for reference in _closures.copy():
         found += getattr(reference(), "__closure__", None) or ()
+    nodes: list[Node] = []
     for runtime in runtimes:
         if runtime.primitives is not NATIVE:
             continue  # of an exploration, whose threads run one at a time
         for graph in runtime.locator.list_all():
             arrivals = graph.arrivals  # by index: others append
-            nodes = [*graph.nodes.values(), *[arrivals[at] for at in range(len(arrivals))]]
-            found += [graph, graph.nodes, arrivals, graph.drops, *nodes]
-            found += [node() for node in nodes]
-        leaves = list(runtime.leaves())
-        found += [runtime, runtime.locator, *runtime.shared_sets(), *leaves]
-        found += [leaf() for leaf in leaves]
-    found += [extras for each in found if (extras := getattr(each, "extras", None)) is not None]
-    return found
+            nodes += graph.nodes.values()
+            nodes += [arrivals[at] for at in range(len(arrivals))]
+            found += [graph, graph.nodes, arrivals, graph.drops]
+        nodes += runtime.leaves()
+        found += [runtime, runtime.locator, *runtime.shared_sets()]
+    # Of nodes alone: an attribute of a handle may be code of the user's.
+    extras = [each for node in nodes if (each := getattr(node, "extras", None)) is not None]
+    return [*found, *nodes, *[node() for node in nodes], *extras]
 
 
 def clear_locks(owners: list[Any]) -> None:
